@@ -1,0 +1,7 @@
+"""The network: tensors in, tensors out; no files, no text."""
+
+from elmokit.nn.network import BiLMNetwork
+from elmokit.nn.scalar_mix import ScalarMix
+from elmokit.nn.state import CarriedState, State
+
+__all__ = ["BiLMNetwork", "CarriedState", "ScalarMix", "State"]

@@ -1,0 +1,89 @@
+"""Character CNN and highway layers: character ids -> one vector per word type.
+
+Letters: U word types, C characters, c character width, F filters, P window positions.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmokit.config import CharCNNConfig
+
+_CHUNK_CHARACTERS = 16_384
+"""Characters convolved at a time, which bounds memory whatever the number of types."""
+
+
+class CharEncoder(nn.Module):
+    """Convolutions over a word's characters, the maximum over positions, highways (paper, 3.4)."""
+
+    def __init__(self, config: CharCNNConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(
+            config.num_characters + 1, config.embedding_dim, padding_idx=0
+        )
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(config.embedding_dim, count, width) for width, count in config.filters
+        )
+        self.highways = nn.ModuleList(
+            nn.Linear(config.num_filters, 2 * config.num_filters) for _ in range(config.num_highway)
+        )
+
+    def forward(self, char_ids: Tensor) -> Tensor:
+        """Encodes each word type by itself.
+
+        Args:
+            char_ids: (U, C) int64, filled up to `max_characters` with the padding character.
+
+        Returns:
+            (U, F) vectors of the highway's width.
+        """
+        # Types of like length go together, so that short words are not convolved as long ones.
+        ends = _constant_tails(char_ids)
+        ends, order = torch.sort(ends)
+        pieces = []
+        for start, stop in _chunks(ends.tolist(), _CHUNK_CHARACTERS):
+            length = int(ends[stop - 1]) + max(width for width, _ in self.config.filters)
+            pieces.append(self._convolve(char_ids[order[start:stop], :length]))
+        vectors = torch.cat(pieces)
+        for highway in self.highways:
+            vectors = _highway(vectors, highway(vectors))
+        return F.embedding(torch.argsort(order), vectors)
+
+    def _convolve(self, char_ids: Tensor) -> Tensor:
+        """(U, C) ids -> (U, F): every filter's maximum over all positions, then the activation."""
+        characters = self.embedding(char_ids).transpose(1, 2)  # (U, c, C)
+        maxima = [convolution(characters).amax(dim=2) for convolution in self.convolutions]
+        features = torch.cat(maxima, dim=1)
+        return torch.relu(features) if self.config.activation == "relu" else torch.tanh(features)
+
+
+def _constant_tails(char_ids: Tensor) -> Tensor:
+    """(U, C) ids -> (U,): where the run of equal ids that ends each word starts.
+
+    All windows inside this run see the same characters and give the same value, so the maximum over
+    positions needs only the first of them. A padded word's run is its padding.
+    """
+    changes = char_ids[:, 1:] != char_ids[:, :-1]
+    positions = torch.arange(1, char_ids.size(1), device=char_ids.device)
+    return (changes * positions).amax(dim=1)
+
+
+def _chunks(ends: list[int], budget: int) -> list[tuple[int, int]]:
+    """Cuts types, sorted by length, into runs of at most `budget` characters, or one type."""
+    cuts = [0]
+    for i, end in enumerate(ends):
+        if (i - cuts[-1] + 1) * (end + 1) > budget and i > cuts[-1]:
+            cuts.append(i)
+    return list(zip(cuts, [*cuts[1:], len(ends)], strict=True))
+
+
+def _highway(inputs: Tensor, projected: Tensor) -> Tensor:
+    """Carries part of the input past a non-linear layer: g * x + (1 - g) * relu(a).
+
+    Args:
+        inputs: (U, F), x.
+        projected: (U, 2F), a and the gate before its sigmoid.
+    """
+    nonlinear, gate = projected.chunk(2, dim=1)
+    return torch.lerp(torch.relu(nonlinear), inputs, torch.sigmoid(gate))

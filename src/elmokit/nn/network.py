@@ -1,0 +1,128 @@
+"""BiLMNetwork: word types -> vectors, packed positions -> the layers of both directions.
+
+Letters: N packed positions, U word types, B rows, L layers, D projection width, H cell size.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmokit.batch import Batch, Types
+from elmokit.config import BiLMConfig
+from elmokit.nn.projected_lstm import ProjectedLSTM
+from elmokit.nn.stacked_lstm import StackedLSTM
+from elmokit.nn.state import State
+from elmokit.nn.token_encoder import TokenEncoder
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The outputs of one run, per direction in its own reading order."""
+
+    forward: list[Tensor]
+    """L + 1 tensors (N, D), the token layer first; the top alone for a stacked LSTM."""
+    backward: list[Tensor]
+    """The same for the right-to-left reading."""
+
+    def __len__(self) -> int:
+        return len(self.forward)
+
+    def join(self, layer: int, flipped: Tensor) -> Tensor:
+        """Sets both directions of one layer side by side.
+
+        Args:
+            layer: 0 for the token layer, which becomes [x; x], up to L.
+            flipped: (N,) from `Batch.flipped()`.
+
+        Returns:
+            (N, 2D) in the order of the forward reading.
+        """
+        backward = F.embedding(flipped, self.backward[layer])
+        return torch.cat([self.forward[layer], backward], dim=1)
+
+
+class BiLMNetwork(nn.Module):
+    """The biLM without its softmax (paper, section 3.1 and 3.4)."""
+
+    initial_h: Tensor
+    initial_c: Tensor
+
+    def __init__(self, config: BiLMConfig) -> None:
+        super().__init__()
+        self.config = config
+        lstm = config.lstm
+        self.token_encoder = TokenEncoder(config)
+        self.stacked_lstm = StackedLSTM(lstm) if lstm.kind == "stacked" else None
+        if lstm.kind == "projected":
+            self.forward_lstm, self.backward_lstm = (
+                nn.ModuleList(
+                    ProjectedLSTM(lstm, lstm.projection_dim) for _ in range(lstm.num_layers)
+                )
+                for _ in ("forward", "backward")
+            )
+            self.register_buffer("initial_h", torch.zeros(lstm.num_layers, 2, lstm.projection_dim))
+            self.register_buffer("initial_c", torch.zeros(lstm.num_layers, 2, lstm.cell_dim))
+
+    @property
+    def has_state(self) -> bool:
+        """Whether LSTM state can be carried; a stacked LSTM, as its original, has none to carry."""
+        return self.config.lstm.kind == "projected"
+
+    @property
+    def initial_state(self) -> State:
+        """State before a sentence's first position: h (L, 2, D), c (L, 2, H)."""
+        return State(self.initial_h, self.initial_c)
+
+    def encode_types(self, types: Types) -> Tensor:
+        """Encodes each word type by itself; returns (U, D)."""
+        return self.token_encoder(types)  # type: ignore[no-any-return]
+
+    def run(
+        self, vectors: Tensor, batch: Batch, state: State | None = None
+    ) -> tuple[Layers, State | None]:
+        """Runs the LSTM layers over a packed batch.
+
+        Args:
+            vectors: (U, D) of the batch's types.
+            batch: The packed positions.
+            state: State of each packed row before the batch, (L, 2, B, D) and (L, 2, B, H); the
+                initial state if absent. A stacked LSTM ignores it.
+
+        Returns:
+            The layers, and the state after each row's last position (None for a stacked LSTM). For
+            an LSTM that read `<S> w1 .. wn </S>` that is after `</S>` forward and `<S>` backward.
+        """
+        forward = F.embedding(batch.forward, vectors)
+        if self.stacked_lstm is not None:
+            ahead, back = self.stacked_lstm(forward, batch.batch_sizes)
+            return Layers([ahead], [F.embedding(batch.flipped(), back)]), None
+        if state is None:
+            state = self.initial_state.expand(len(batch.lengths))
+        backward = F.embedding(batch.backward, vectors)
+        layers, ends = [], []
+        for direction, (lstm, inputs) in enumerate(
+            ((self.forward_lstm, forward), (self.backward_lstm, backward))
+        ):
+            start = State(*(part[:, direction] for part in state))
+            outputs, end = self._run_direction(lstm, inputs, batch, start)
+            layers.append(outputs)
+            ends.append(end)
+        return Layers(*layers), State(
+            *(torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
+        )
+
+    def _run_direction(
+        self, lstm: nn.ModuleList, inputs: Tensor, batch: Batch, state: State
+    ) -> tuple[list[Tensor], State]:
+        """(N, D) inputs, state (L, B, .) -> L + 1 outputs (N, D) and the state (L, B, .) after."""
+        outputs, ends = [inputs], []
+        last = batch.last_positions()
+        for depth, layer in enumerate(lstm):
+            output, cell = layer(outputs[-1], batch.batch_sizes, state.h[depth], state.c[depth])
+            ends.append((F.embedding(last, output), cell))
+            if self.config.lstm.skip_connections and depth > 0:
+                output = output + outputs[-1]
+            outputs.append(output)
+        return outputs, State(*(torch.stack(parts) for parts in zip(*ends, strict=True)))

@@ -1,0 +1,84 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elmokit.characters import ByteAlphabet
+from elmokit.config import CharCNNConfig
+from elmokit.nn import char_encoder
+from elmokit.nn.char_encoder import CharEncoder
+
+
+@pytest.mark.parametrize("case", [0, 1])
+def test_highway_equals_allennlp(fixtures, case):
+    # Case 2 has tanh, which no ELMo's highway has.
+    info = json.loads((fixtures / "D_units/highway.json").read_text())[case]
+    data = np.load(fixtures / "D_units/highway.npz")
+    x = torch.from_numpy(data[f"case{case}_x"]).flatten(0, -2)
+    for layer in range(info["num_layers"]):
+        weight = torch.from_numpy(data[f"case{case}_layer{layer}_weight"])
+        bias = torch.from_numpy(data[f"case{case}_layer{layer}_bias"])
+        x = char_encoder._highway(x, F.linear(x, weight, bias))
+    expected = torch.from_numpy(data[f"case{case}_y"]).flatten(0, -2)
+    torch.testing.assert_close(x, expected, rtol=1e-5, atol=1e-5)
+
+
+def encoder(limit=12, widths=(1, 2, 5), activation="relu") -> CharEncoder:
+    torch.manual_seed(3)
+    config = CharCNNConfig(
+        num_characters=261,
+        max_characters=limit,
+        embedding_dim=4,
+        filters=tuple((width, 5) for width in widths),
+        num_highway=1,
+        activation=activation,
+    )
+    return CharEncoder(config)
+
+
+def untrimmed(module: CharEncoder, char_ids: torch.Tensor) -> torch.Tensor:
+    """The CNN over all positions, padding included."""
+    characters = F.embedding(char_ids, module.embedding.weight).transpose(1, 2)
+    x = torch.cat([F.conv1d(characters, c.weight, c.bias).amax(2) for c in module.convolutions], 1)
+    x = torch.relu(x) if module.config.activation == "relu" else torch.tanh(x)
+    for highway in module.highways:
+        a, gate = highway(x).chunk(2, 1)
+        x = torch.sigmoid(gate) * x + (1 - torch.sigmoid(gate)) * torch.relu(a)
+    return x
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(
+    words=st.lists(st.text("abé深\ud800", max_size=14), min_size=1, max_size=9),
+    activation=st.sampled_from(["relu", "tanh"]),
+)
+def test_trimming_is_exact(words, activation):
+    module = encoder(activation=activation)
+    alphabet = ByteAlphabet(max_characters=12)
+    ids = torch.tensor([(alphabet.encode(word) + [261] * 12)[:12] for word in words])
+    torch.testing.assert_close(module(ids), untrimmed(module, ids), rtol=1e-5, atol=1e-6)
+
+
+def test_a_word_of_one_repeated_character_keeps_its_windows():
+    module = encoder()
+    ids = torch.tensor([[7] * 12, [7] * 11 + [8], [7] + [8] * 11, [7, 8] * 6])
+    torch.testing.assert_close(module(ids), untrimmed(module, ids), rtol=1e-5, atol=1e-6)
+
+
+def test_small_chunks_change_nothing(monkeypatch):
+    module = encoder()
+    ids = torch.randint(1, 262, (40, 12), generator=torch.Generator().manual_seed(1))
+    whole = module(ids)
+    monkeypatch.setattr(char_encoder, "_CHUNK_CHARACTERS", 30)
+    torch.testing.assert_close(module(ids), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_reach_every_parameter_and_not_the_empty_row():
+    module = encoder()
+    module(torch.randint(1, 262, (40, 12))).sum().backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in module.parameters())
+    assert not module.embedding.weight.grad[0].any()
