@@ -1,0 +1,1 @@
+"""Text to vectors: scheduling, the Embedder with its type cache, and files of results."""

@@ -1,0 +1,395 @@
+"""Embedder: text in, vectors out, the same for the same sentence.
+
+Letters: N packed positions, U word types, B sentences, T tokens, L layers, D projection width.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, Self, TypeVar, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmokit.batch import Batch, Types
+from elmokit.config import StatePolicy
+from elmokit.embedding.schedule import cut_parts, plan
+from elmokit.embedding.selection import LayerChoice, Selection
+from elmokit.embedding.type_cache import TypeCache
+from elmokit.errors import ConfigError
+from elmokit.model import BiLM, index_words
+from elmokit.nn import CarriedState, State
+from elmokit.nn.network import Layers
+from elmokit.nn.pooling import Pooling, check_pooling, pool
+from elmokit.text.tokens import check_tokens
+
+Precision = Literal["fp32", "bf16"]
+"""fp32: the reference. bf16: weights rounded to bfloat16; activations stay float32 on a CPU."""
+
+Array = NDArray[np.float32]
+_Row = TypeVar("_Row")
+
+PART_ROWS = 5_000
+"""Rows that `stream` reads ahead and sorts."""
+PART_BYTES = 1 << 28
+"""A part ends early once its results take this many bytes."""
+
+
+class Embedder:
+    """Contextual vectors from a biLM.
+
+    With `state="fresh"` a sentence's vectors depend on nothing but the sentence. One embedder may
+    serve several threads then, and be sent to spawned processes.
+
+    Attributes:
+        bilm: The model in use; its tensors are shared with the model given where device and
+            precision allow.
+        carried: The state after each row's last sentence, with state "carry".
+    """
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        *,
+        device: str | torch.device = "auto",
+        precision: Precision = "fp32",
+        state: StatePolicy = "fresh",
+        batch_tokens: int = 4096,
+        cache_words: int = 32_768,
+    ) -> None:
+        """Prepares a model for embedding.
+
+        Args:
+            bilm: The model.
+            device: A torch device, or "auto": a CUDA device if there is one, else the CPU.
+            precision: See `Precision`.
+            state: "fresh" starts every sentence from the model's initial state. "carry" makes the
+                list of one `embed` call one batch whose row r continues row r of the call before,
+                as AllenNLP and bilm-tf do.
+            batch_tokens: Tokens that run together, boundaries included (with state "fresh").
+            cache_words: Word types whose vectors are kept.
+
+        Raises:
+            ConfigError: The device is unknown or absent, or an argument is out of its range.
+        """
+        if precision not in get_args(Precision):
+            raise ConfigError(
+                f"precision: {precision!r} is not one of {', '.join(get_args(Precision))}"
+            )
+        if state not in get_args(StatePolicy):
+            raise ConfigError(f"state: {state!r} is not one of {', '.join(get_args(StatePolicy))}")
+        if batch_tokens < 1 or cache_words < 0:
+            raise ConfigError(
+                f"batch_tokens ({batch_tokens}) must be 1 or more, "
+                f"cache_words ({cache_words}) 0 or more"
+            )
+        self.bilm = _prepare(bilm, find_device(device), precision)
+        self.state = state
+        self.batch_tokens = batch_tokens
+        self._cache = TypeCache(
+            cache_words, bilm.config.lstm.projection_dim, self.bilm.device, torch.float32
+        )
+        self.carried = CarriedState()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | os.PathLike[str] | None = None,
+        *,
+        options: str | os.PathLike[str] | None = None,
+        weights: str | os.PathLike[str] | None = None,
+        vocab: str | os.PathLike[str] | None = None,
+        token_embeddings: str | os.PathLike[str] | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Loads a checkpoint and prepares it.
+
+        The sources are those of `BiLM.from_pretrained`, the settings those of `Embedder`.
+        """
+        bilm = BiLM.from_pretrained(
+            source, options=options, weights=weights, vocab=vocab, token_embeddings=token_embeddings
+        )
+        return cls(bilm, **settings)
+
+    @property
+    def dim(self) -> int:
+        """2D, the width of a token's vector."""
+        return self.bilm.config.dim
+
+    @property
+    def num_outputs(self) -> int:
+        """L + 1, the layers that "all" gives (1 for a stacked LSTM)."""
+        return self.bilm.config.num_outputs
+
+    def embed(
+        self,
+        sentences: Sequence[Sequence[str]],
+        layers: LayerChoice = "all",
+        *,
+        weights: Sequence[float] | None = None,
+        boundaries: bool = False,
+        return_tensors: Literal["np", "pt"] = "np",
+    ) -> list[Any]:
+        """Embeds every token of every sentence.
+
+        Args:
+            sentences: Token lists; a list may be empty.
+            layers: "all", "mean", "top", one layer by number, or several; 0 is the token layer.
+            weights: Final weights, one per layer, used as given; exclusive with `layers`.
+            boundaries: Whether the vectors of `<S>` and `</S>` are kept, first and last.
+            return_tensors: "np" for numpy arrays, "pt" for tensors on the model's device.
+
+        Returns:
+            For each sentence in order a float32 array (L+1, T, 2D) for "all", (K, T, 2D) for K
+            layers by number, else (T, 2D). T counts the boundaries if they are kept.
+
+        Raises:
+            InputError: The input is not a list of token lists.
+            ConfigError: A layer does not exist, or weights do not fit.
+        """
+        if return_tensors not in ("np", "pt"):
+            raise ConfigError(f"return_tensors: {return_tensors!r} is neither 'np' nor 'pt'")
+        check_tokens(sentences)
+        selection = Selection.parse(layers, weights, self.num_outputs)
+        results = self.embed_part(sentences, selection, boundaries=boundaries)
+        return results if return_tensors == "pt" else _to_numpy(results)
+
+    def embed_sentences(
+        self,
+        sentences: Sequence[str] | Sequence[Sequence[str]],
+        *,
+        pooling: Pooling = "mean",
+        layers: LayerChoice = "mean",
+        weights: Sequence[float] | None = None,
+    ) -> Array:
+        """Embeds every sentence as one vector, pooled over its tokens (boundaries left out).
+
+        Args:
+            sentences: Token lists, or texts to be split at white space.
+            pooling: "mean", "max", or "mean+max" for both side by side.
+            layers: As in `embed`.
+            weights: As in `embed`.
+
+        Returns:
+            (B, 2D) float32, or (B, K, 2D) for layers that keep their axis; twice as wide for
+            "mean+max". An empty sentence gives zeros.
+
+        Raises:
+            InputError: The input is not a list of texts or token lists.
+            ConfigError: The pooling or a layer does not exist.
+        """
+        if not isinstance(sentences, str):
+            sentences = [text.split() if isinstance(text, str) else text for text in sentences]
+        check_tokens(sentences)
+        selection = Selection.parse(layers, weights, self.num_outputs)
+        pooled = _to_numpy(self.embed_part(sentences, selection, pooling=check_pooling(pooling)))
+        width = self.dim * (1 + ("+" in pooling))
+        shape = (len(selection.layers), width) if selection.keep_axis else (width,)
+        return np.stack(pooled) if pooled else np.zeros((0, *shape), dtype=np.float32)
+
+    def stream(
+        self,
+        sentences: Iterable[Sequence[str]],
+        layers: LayerChoice = "all",
+        *,
+        weights: Sequence[float] | None = None,
+        boundaries: bool = False,
+        batch_size: int = 64,
+    ) -> Iterator[Array]:
+        """Embeds any number of sentences in bounded memory.
+
+        Sentences are read ahead in parts (`PART_ROWS` rows, or fewer if their results would exceed
+        `PART_BYTES`), sorted by length inside a part, and given back in input order.
+
+        Args:
+            sentences: Token lists, from any iterable.
+            layers: As in `embed`.
+            weights: As in `embed`.
+            boundaries: As in `embed`.
+            batch_size: Rows per batch with state "carry", where a part is one batch.
+
+        Yields:
+            One array per sentence, as `embed` returns it.
+        """
+        selection = Selection.parse(layers, weights, self.num_outputs)
+        for part in self.cut_parts(sentences, selection, batch_size=batch_size):
+            check_tokens(part)
+            yield from _to_numpy(self.embed_part(part, selection, boundaries=boundaries))
+
+    def cut_parts(
+        self,
+        rows: Iterable[_Row],
+        selection: Selection,
+        *,
+        batch_size: int,
+        part_rows: int = PART_ROWS,
+        length: Callable[[Any], int] = len,
+    ) -> Iterator[list[_Row]]:
+        """Cuts rows into the parts that `stream` holds in memory; `length` gives a row's tokens."""
+        if self.state == "carry":
+            return cut_parts(rows, max_rows=batch_size, max_tokens=sys.maxsize, length=length)
+        kept_layers = len(selection.layers) if selection.keep_axis else 1
+        max_tokens = PART_BYTES // (4 * self.dim * kept_layers)
+        return cut_parts(rows, max_rows=part_rows, max_tokens=max_tokens, length=length)
+
+    def embed_part(
+        self,
+        sentences: Sequence[Sequence[str]],
+        selection: Selection,
+        *,
+        boundaries: bool = False,
+        pooling: Pooling | None = None,
+        on_batch: Callable[[int], object] | None = None,
+    ) -> list[Tensor]:
+        """Embeds sentences that were checked before; `embed` and `stream` are made of this.
+
+        Args:
+            sentences: Token lists.
+            selection: The layers.
+            boundaries: As in `embed`.
+            pooling: How token vectors become one; None keeps them.
+            on_batch: Called with the number of tokens after each batch.
+
+        Returns:
+            One float32 tensor per sentence, each with memory of its own: (K, T, 2D) or (T, 2D), and
+            without T if pooled.
+        """
+        results: list[Tensor] = [torch.empty(0)] * len(sentences)
+        for places, vectors, lengths in self._batches(sentences, selection, boundaries):
+            if pooling is not None:
+                pieces = pool(vectors, lengths, pooling).unbind(dim=-2)
+            else:
+                pieces = torch.split(vectors, lengths.tolist(), dim=-2)
+            for place, piece in zip(places, pieces, strict=True):
+                # A copy, so that keeping one sentence does not keep its batch.
+                results[place] = piece.clone(memory_format=torch.contiguous_format)
+            if on_batch is not None:
+                on_batch(sum(len(sentences[place]) for place in places))
+        return results
+
+    def warm(self, words: Iterable[str]) -> None:
+        """Encodes word types ahead of their use, as far as the cache holds them."""
+        distinct = list(dict.fromkeys(words))
+        check_tokens([distinct], warn_spaces=False)
+        with torch.inference_mode():
+            for start in range(0, len(distinct), 4096):
+                self._encode(distinct[start : start + 4096])
+
+    def clear_cache(self) -> None:
+        """Forgets all encoded word types."""
+        self._cache.clear()
+
+    def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
+        """Makes the mean state after a sentence the model's initial state.
+
+        The sentences run once as one carried row, from a state of zeros. Every later sentence then
+        starts from a state as in running text, and still from the same one. Saved in the native
+        format only.
+
+        Args:
+            sentences: Token lists of running text, in order.
+
+        Raises:
+            InputError: There is no sentence, or the input is not a list of token lists.
+            ConfigError: The model has no state to carry (a stacked LSTM).
+        """
+        check_tokens(sentences)
+        network = self.bilm.network
+        if not network.has_state:
+            raise ConfigError(
+                "calibrate: this model's LSTM carries no state; there is nothing to calibrate"
+            )
+        if not len(sentences):
+            raise ConfigError("calibrate: give at least one sentence")
+        state: State | None = State(*(torch.zeros_like(x) for x in network.initial_state)).expand(1)
+        total = State(
+            *(torch.zeros_like(part, dtype=torch.float64) for part in network.initial_state)
+        )
+        with torch.inference_mode():
+            for sentence in sentences:
+                batch, vectors = self._pack([sentence], [0])
+                _, state = network.run(vectors, batch, state)
+                assert state is not None
+                for sums, part in zip(total, state, strict=True):
+                    sums += part[:, :, 0]
+        for buffer, sums in zip(network.initial_state, total, strict=True):
+            buffer.copy_(sums / len(sentences))
+
+    def reset(self) -> None:
+        """Forgets the carried state of every row."""
+        self.carried.reset()
+
+    def _batches(
+        self, sentences: Sequence[Sequence[str]], selection: Selection, boundaries: bool
+    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+        """Yields the places of a batch's sentences, their vectors end to end, and their lengths."""
+        if self.state == "carry":
+            batches = [list(range(len(sentences)))] if len(sentences) else []
+        else:
+            batches = plan([len(sentence) for sentence in sentences], self.batch_tokens)
+        for places in batches:
+            with torch.inference_mode():
+                batch, vectors = self._pack([sentences[place] for place in places], places)
+                selected = selection.apply(self._run(batch, vectors), batch.flipped())
+                positions, lengths = batch.unpacked(boundaries=boundaries)
+                in_order = selected.index_select(-2, positions)
+            yield batch.rows.tolist(), in_order, lengths
+
+    def _pack(
+        self, sentences: Sequence[Sequence[str]], places: Sequence[int]
+    ) -> tuple[Batch, Tensor]:
+        """Packs sentences for their types' vectors (U, D), which the cache supplies."""
+        words, indices = index_words(sentences, self.bilm.boundaries)
+        batch = Batch.from_sentences(indices, Types(), rows=places).to(self.bilm.device)
+        return batch, self._encode(words)
+
+    def _encode(self, words: Sequence[str]) -> Tensor:
+        """U distinct words -> (U, D)."""
+        network = self.bilm.network
+        return self._cache.vectors(
+            words, lambda missing: network.encode_types(self.bilm.encode_words(missing))
+        )
+
+    def _run(self, batch: Batch, vectors: Tensor) -> Layers:
+        network = self.bilm.network
+        if self.state == "fresh" or not network.has_state:
+            return network.run(vectors, batch)[0]
+        state = self.carried.take(batch.rows, network.initial_state)
+        layers, after = network.run(vectors, batch, state)
+        assert after is not None
+        self.carried.put(batch.rows, after)
+        return layers
+
+
+def find_device(name: str | torch.device) -> torch.device:
+    """Reads a device name; "auto" is a CUDA device if there is one, else the CPU.
+
+    Raises:
+        ConfigError: The name is unknown, or this machine has no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()  # "meta" is known and holds no numbers
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"device: {str(name)!r} cannot be used here ({reason}); try auto or cpu"
+        ) from None
+    return device
+
+
+def _prepare(bilm: BiLM, device: torch.device, precision: Precision) -> BiLM:
+    """Returns the model frozen, on the device, in the precision; unchanged tensors are shared."""
+    model = bilm.frozen()
+    if precision == "bf16":
+        for parameter in model.parameters():
+            parameter.data = parameter.data.bfloat16().float()
+    return model.to(device)
+
+
+def _to_numpy(tensors: Sequence[Tensor]) -> list[Array]:
+    return [tensor.cpu().numpy() for tensor in tensors]

@@ -1,0 +1,264 @@
+"""`elmo embed`: a file in, a file of vectors out, in parts that survive a crash."""
+
+import contextlib
+import dataclasses
+import hashlib
+import io
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.parts import PartedOutput
+from elmokit.embedding.progress import Progress
+from elmokit.embedding.selection import LayerChoice, Selection
+from elmokit.embedding.settings import EmbedSettings
+from elmokit.embedding.summary import COUNTS, count, describe
+from elmokit.embedding.writers import EmbeddedRow, Volume, writer_for
+from elmokit.errors import ConfigError, InputError, OutputError
+from elmokit.nn import State
+from elmokit.nn.pooling import check_pooling
+from elmokit.text import Row, read_rows
+
+logger = logging.getLogger(__name__)
+
+_CARRY_BATCH_SIZE = 64
+"""Rows of a batch with carried state, as AllenNLP's command has it."""
+
+
+def embed_file(settings: EmbedSettings) -> Mapping[str, int]:
+    """Embeds the rows of a file.
+
+    Args:
+        settings: What to embed, how, and where to.
+
+    Returns:
+        The counts of `elmokit.embedding.summary`, over all rows (those of a resumed run included).
+
+    Raises:
+        InputError: The input cannot be read as what it was said to be.
+        ConfigError: A setting is wrong or contradicts another.
+        CheckpointError: The model cannot be loaded.
+        OutputError: The output is in the way, cannot be written, or cannot be resumed.
+    """
+    _check(settings)
+    with _threads(settings.threads):
+        emb = Embedder.from_pretrained(
+            settings.model,
+            device=settings.device,
+            precision=settings.precision,
+            state=settings.state,
+            batch_tokens=settings.batch_tokens,
+        )
+        selection = Selection.parse(_layers(settings.layers), None, emb.num_outputs)
+        with PartedOutput.open(
+            settings.output,
+            settings=_fixed(settings, emb),
+            layout=settings.layout,
+            overwrite=settings.overwrite,
+            resume=settings.resume,
+        ) as output:
+            total = _survey(settings, emb, selection)
+            with Progress(total, output.num_tokens_done) as progress:
+                if not output.is_complete:
+                    _embed_rows(settings, emb, selection, output, progress)
+                rate = progress.rate
+            counts = {name: output.summary.get(name, 0) for name in COUNTS}
+            output.finish()
+    logger.info("%s: %s", settings.output, describe(counts, rate))
+    return counts
+
+
+def _embed_rows(
+    settings: EmbedSettings,
+    emb: Embedder,
+    selection: Selection,
+    output: PartedOutput,
+    progress: Progress,
+) -> None:
+    """Embeds the rows that are not in the output yet, part by part."""
+    if emb.state == "carry":
+        emb.carried.state = _load_state(output.last_state(), emb.bilm.device)
+    pooling = None if settings.pooling == "none" else check_pooling(settings.pooling)
+    parts = emb.cut_parts(
+        itertools.islice(_rows(settings), output.num_rows_done, None),
+        selection,
+        batch_size=settings.batch_size or _CARRY_BATCH_SIZE,
+        part_rows=settings.part_rows,
+        length=lambda row: len(row.tokens),
+    )
+    for part in parts:
+        emb.clear_cache()  # so that a part's bits do not depend on the parts before it
+        vectors = emb.embed_part(
+            [row.tokens for row in part],
+            selection,
+            boundaries=settings.boundaries,
+            pooling=pooling,
+            on_batch=progress.advance,
+        )
+        output.write(
+            _records(part, vectors, output.num_rows_done, settings.dtype),
+            summary=count(part, emb.bilm),
+            state=_dump_state(emb.carried.state) if emb.state == "carry" else None,
+        )
+
+
+def _records(
+    rows: Sequence[Row], vectors: Sequence[torch.Tensor], first: int, dtype: str
+) -> list[EmbeddedRow]:
+    return [
+        EmbeddedRow(
+            index=first + place,
+            tokens=row.tokens,
+            vectors=vectors[place].cpu().numpy().astype(np.dtype(dtype), copy=False),
+            id=row.id,
+            line=row.line,
+            offsets=row.offsets,
+        )
+        for place, row in enumerate(rows)
+    ]
+
+
+def _rows(settings: EmbedSettings) -> Iterator[Row]:
+    return read_rows(
+        settings.input,
+        format=settings.format,
+        tokenizer=settings.tokenizer,
+        encoding=settings.encoding,
+    )
+
+
+def _survey(settings: EmbedSettings, emb: Embedder, selection: Selection) -> int | None:
+    """Reads the input once: finds its faults before hours of work, and estimates the output's size.
+
+    Returns:
+        Tokens in the input; None for standard input, which can be read only once.
+    """
+    if settings.input == "-":
+        return None
+    num_rows = num_tokens = num_characters = 0
+    for row in _rows(settings):
+        num_rows += 1
+        num_tokens += len(row.tokens)
+        # What is not ASCII is stored as an escape of six characters.
+        num_characters += sum(
+            len(token) if token.isascii() else 6 * len(token) for token in row.tokens
+        )
+    num_layers = len(selection.layers) if selection.keep_axis else 1
+    volume = Volume(
+        num_rows=num_rows,
+        num_tokens=num_tokens,
+        num_characters=num_characters,
+        num_vectors=num_rows
+        if settings.pooling != "none"
+        else num_tokens + 2 * settings.boundaries * num_rows,
+        vector_dim=num_layers * emb.dim,
+        dtype=settings.dtype,
+    )
+    size = writer_for(settings.output, settings.layout).estimate_bytes(volume)
+    logger.info(
+        "%s: %s rows, %s tokens; %s will hold about %s",
+        settings.input,
+        f"{num_rows:,}",
+        f"{num_tokens:,}",
+        settings.output,
+        _readable(size),
+    )
+    return num_tokens
+
+
+def _readable(size: float) -> str:
+    for unit in ("bytes", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
+
+
+def _check(settings: EmbedSettings) -> None:
+    """Refuses settings that contradict each other, before anything is loaded."""
+    writer_for(settings.output, settings.layout)
+    for name in ("batch_tokens", "batch_size", "part_rows", "threads"):
+        value = getattr(settings, name)
+        if value is not None and value < 1:
+            raise ConfigError(f"{name}: {value} must be 1 or more")
+    if settings.batch_size is not None and settings.state == "fresh":
+        raise ConfigError("batch_size: belongs to state carry; with state fresh set batch_tokens")
+    if settings.pooling != "none" and settings.boundaries:
+        raise ConfigError("boundaries: pooled vectors leave them out; drop pooling or boundaries")
+    if settings.input == "-" and settings.resume:
+        raise OutputError("resume: standard input cannot be read again; put the text into a file")
+
+
+def _layers(text: str) -> LayerChoice:
+    """Reads `all`, `mean`, `top`, `1` (no layer axis) or `0,1,2` (with one)."""
+    if text in ("all", "mean", "top"):
+        return text  # type: ignore[return-value]  # one of the three
+    try:
+        numbers = [int(number) for number in text.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"layers: {text!r} is not all, mean, top, a number such as 1, or several such as 0,1,2"
+        ) from None
+    return numbers[0] if "," not in text else numbers
+
+
+def _fixed(settings: EmbedSettings, emb: Embedder) -> dict[str, Any]:
+    """Returns everything that decides the output's content."""
+    free = {"input", "output", "model", "device", "threads", "overwrite", "resume", "layout"}
+    fixed = {k: v for k, v in dataclasses.asdict(settings).items() if k not in free}
+    return {
+        **fixed,
+        "input_sha256": None if settings.input == "-" else _file_digest(settings.input),
+        "model_sha256": _model_digest(emb),
+        "model_name": emb.bilm.card.name,
+    }
+
+
+def _file_digest(path: str) -> str:
+    """Reads the input once; it is read twice more, for the survey and for the vectors."""
+    if Path(path).is_fifo() or Path(path).is_char_device():
+        raise InputError(f"{path}: can be read only once; give it as standard input, with - for it")
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _model_digest(emb: Embedder) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(emb.bilm.state_dict().items()):
+        digest.update(f"{name} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.cpu().numpy().data)
+    return digest.hexdigest()
+
+
+def _dump_state(state: State | None) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(None if state is None else [part.cpu() for part in state], buffer)
+    return buffer.getvalue()
+
+
+def _load_state(data: bytes | None, device: torch.device) -> State | None:
+    if data is None:
+        return None
+    parts = torch.load(io.BytesIO(data), weights_only=True, map_location=device)
+    return State(*parts)
+
+
+@contextlib.contextmanager
+def _threads(number: int | None) -> Iterator[None]:
+    """Runs with a number of CPU threads, and gives the old number back."""
+    before = torch.get_num_threads()
+    try:
+        if number is not None:
+            torch.set_num_threads(number)
+        yield
+    finally:
+        torch.set_num_threads(before)
