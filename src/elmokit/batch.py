@@ -23,6 +23,19 @@ class Types:
     word_ids: Tensor | None = None
     """(U,) int64, for models with a word table."""
 
+    def __len__(self) -> int:
+        """U."""
+        ids = self.word_ids if self.char_ids is None else self.char_ids
+        return 0 if ids is None else len(ids)
+
+    def __getitem__(self, places: Tensor) -> Self:
+        """Returns the types at (K,) places, which may repeat."""
+        return replace(
+            self,
+            char_ids=None if self.char_ids is None else self.char_ids[places],
+            word_ids=None if self.word_ids is None else self.word_ids[places],
+        )
+
     def to(self, device: torch.device) -> Self:
         """Returns the types on `device`."""
         return replace(

@@ -17,6 +17,10 @@ from elmokit.nn.state import State
 from elmokit.nn.token_encoder import TokenEncoder
 
 
+_MIN_TYPES = 16
+"""Rows from which on the matrix libraries round alike (seen: from 3 at the paper's size, 8 at small)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layers:
     """The outputs of one run, per direction in its own reading order."""
@@ -76,8 +80,16 @@ class BiLMNetwork(nn.Module):
         return State(self.initial_h, self.initial_c)
 
     def encode_types(self, types: Types) -> Tensor:
-        """Encodes each word type by itself; returns (U, D)."""
-        return self.token_encoder(types)  # type: ignore[no-any-return]
+        """Encodes each word type by itself; returns (U, D).
+
+        Matrix products over few rows round in another way than over many, and the LSTM amplifies
+        it. Few types are therefore encoded as `_MIN_TYPES`, so that a type's vector does not depend
+        on how many others are new with it.
+        """
+        count = len(types)
+        if count < _MIN_TYPES:
+            types = types[torch.arange(_MIN_TYPES) % count]
+        return self.token_encoder(types)[:count]  # type: ignore[no-any-return]
 
     def run(
         self, vectors: Tensor, batch: Batch, state: State | None = None
