@@ -1,0 +1,225 @@
+"""One door to all checkpoint formats: detect, read, describe, write and convert."""
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elmokit.checkpoints import allennlp, manylangs, native
+from elmokit.checkpoints.checkpoint import Checkpoint
+from elmokit.checkpoints.files import Finding, candidates, reason
+from elmokit.checkpoints.source import locate, opened
+from elmokit.config import nearest
+from elmokit.errors import CheckpointError, ConfigError
+
+_PARTS = (
+    ["*.safetensors", "*.hdf5", "*.h5", "*.pkl", "*.dic", "*.index", "*options*.json", "*vocab*"],
+)
+"""Names of files that could be parts of a model."""
+
+_PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A checkpoint format."""
+
+    name: str
+    """What `convert` and messages call it."""
+    find: Callable[[Path], Finding]
+    """Directory -> the files of a model, or what is missing of them."""
+    read: Callable[[Mapping[str, Path]], Checkpoint]
+    """Files, by the roles that `find` gives -> the model."""
+    write: Callable[[Checkpoint, Path], None] | None = None
+    """Writes a model into an empty directory; None for a format that is only read."""
+
+
+FORMATS = (
+    Format(name="native", find=native.find, read=native.read, write=native.write),
+    Format(name="manylangs", find=manylangs.find, read=manylangs.read),
+    Format(name="allennlp", find=allennlp.find, read=allennlp.read, write=allennlp.write),
+)
+"""All formats in the order in which they are tried, the one with the freest file names last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """Which format a source has, and which of its files make the model."""
+
+    format: str
+    files: tuple[str, ...]
+    """Names of the files that are read."""
+    unused: tuple[str, ...]
+    """Names of other files beside them that look like parts of a model."""
+
+
+def detect(directory: Path) -> tuple[Format, Finding]:
+    """Finds the format of a directory by its files and what is in them.
+
+    Raises:
+        CheckpointError: No format fits; the message has each one tried and what it lacks.
+    """
+    lacks = []
+    for format in FORMATS:
+        finding = format.find(directory)
+        if not finding.lacks:
+            return format, finding
+        lacks.append(f"{format.name} lacks {', '.join(finding.lacks)}")
+    raise CheckpointError(f"{directory}: no model of a known format: {'; '.join(lacks)}")
+
+
+def read(
+    source: _PathLike | None = None,
+    *,
+    options: _PathLike | None = None,
+    weights: _PathLike | None = None,
+    vocab: _PathLike | None = None,
+    token_embeddings: _PathLike | None = None,
+) -> Checkpoint:
+    """Reads a model of any known format.
+
+    Args:
+        source: A directory, a zip or tar file, `hub:owner/name`, or "default".
+        options: options.json of a loose AllenNLP or bilm-tf pair, instead of `source`.
+        weights: HDF5 weights of such a pair.
+        vocab: Word list of such a pair; a model of word ids needs it.
+        token_embeddings: HDF5 file of vectors for the lines of `vocab`, which take the place of the
+            character CNN.
+
+    Raises:
+        CheckpointError: The source is missing, damaged, incomplete or of no known format.
+        MissingExtraError: A hub model is asked for without the extra `hub`.
+    """
+    loose = {
+        "options": options,
+        "weights": weights,
+        "vocab": vocab,
+        "token_embeddings": token_embeddings,
+    }
+    given = {role: path for role, path in loose.items() if path is not None}
+    with _one_line_errors():
+        if source is None:
+            return allennlp.read(_loose_files(given))
+        if given:
+            raise CheckpointError(
+                f"give either a source ({source}) or loose files ({'=, '.join(given)}=)"
+            )
+        with opened(source) as directory:
+            format, finding = detect(directory)
+            return format.read(finding.files)
+
+
+def describe(source: _PathLike) -> Description:
+    """Tells which format a source has and which files would be read, without reading the tensors.
+
+    Raises:
+        CheckpointError: As for `read`.
+    """
+    with _one_line_errors(), opened(source) as directory:
+        format, finding = detect(directory)
+        used = {path.name for path in finding.files.values()}
+        others = [path.name for path in candidates(directory, *_PARTS)]
+        return Description(
+            format=format.name,
+            files=tuple(sorted(used)),
+            unused=tuple(name for name in others if name not in used),
+        )
+
+
+def write(checkpoint: Checkpoint, path: _PathLike, *, format: str = "native") -> None:
+    """Writes a model as a directory, whole or not at all.
+
+    Args:
+        checkpoint: The model.
+        path: The directory to make; it must not exist, or be empty.
+        format: "native", or "allennlp" for options.json + weights.hdf5.
+
+    Raises:
+        CheckpointError: The path is taken, or the format cannot express the model.
+    """
+    writer = _writer(format)
+    with _one_line_errors():
+        target = _free(path)
+        place = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+        try:
+            place.mkdir(parents=True)
+            writer(checkpoint, place)
+            _sync(place)
+            if target.exists():
+                target.rmdir()
+            place.rename(target)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def convert(src: _PathLike, dst: _PathLike, *, to: str = "native") -> None:
+    """Reads a model of any known format and writes it in another.
+
+    Args:
+        src: What `read` takes as source.
+        dst: The directory to make; it must not exist, or be empty.
+        to: "native" or "allennlp".
+
+    Raises:
+        CheckpointError: As for `read` and `write`.
+    """
+    _writer(to)
+    with _one_line_errors():
+        _free(dst)  # before the work of reading
+    write(read(src), dst, format=to)
+
+
+def _writer(name: str) -> Callable[[Checkpoint, Path], None]:
+    writers = {format.name: format.write for format in FORMATS if format.write}
+    if name in writers:
+        return writers[name]
+    if any(format.name == name for format in FORMATS):
+        raise CheckpointError(
+            f"the format {name!r} is read only; write one of {', '.join(writers)}"
+        )
+    raise CheckpointError(
+        f"unknown format {name!r}{nearest(name, writers)}; write one of {', '.join(writers)}"
+    )
+
+
+def _free(path: _PathLike) -> Path:
+    """Returns the whole path of a directory to make, once nothing would be overwritten."""
+    target = Path(path).expanduser().resolve()
+    if target.is_dir():
+        if any(target.iterdir()):
+            raise CheckpointError(
+                f"{path}: the directory is not empty; give a new one, nothing is overwritten"
+            )
+    elif target.exists():
+        raise CheckpointError(
+            f"{path}: there is a file; give a new directory, nothing is overwritten"
+        )
+    return target
+
+
+def _sync(directory: Path) -> None:
+    """Forces the files of a directory to the disk before it gets its name."""
+    for path in directory.iterdir():
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+
+
+def _loose_files(given: Mapping[str, _PathLike]) -> dict[str, Path]:
+    for role in ("options", "weights"):
+        if role not in given:
+            raise CheckpointError(f"loose files need options= and weights=; {role}= is missing")
+    return {role: locate(path) for role, path in given.items()}
+
+
+@contextlib.contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Lets the errors of readers and writers reach the user as CheckpointError."""
+    try:
+        yield
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or 'model'}: {reason(error)}") from None

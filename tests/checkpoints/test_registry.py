@@ -1,0 +1,234 @@
+import os
+import shutil
+import stat
+import tarfile
+import zipfile
+
+import pytest
+from checkpoint_samples import assert_equal, copy_model, one_line, small_checkpoint
+
+from elmokit.checkpoints import convert, describe, detect, read, registry, write
+
+
+@pytest.fixture
+def model(fixtures, tmp_path):
+    return copy_model(fixtures / "A3_token_lm", tmp_path / "model")
+
+
+def pack(directory, archive, prefix=""):
+    if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive, "w") as file:
+            for path in directory.iterdir():
+                file.write(path, prefix + path.name)
+    else:
+        with tarfile.open(archive, f"w:{archive.name.partition('.tar.')[2]}") as file:
+            for path in directory.iterdir():
+                file.add(path, prefix + path.name)
+    return archive
+
+
+# Reading
+
+
+@pytest.mark.parametrize("folder", ["A3_token_lm", "B_efml_word_only"])
+@pytest.mark.parametrize("suffix", ["zip", "tar", "tar.gz", "tar.bz2", "tar.xz"])
+@pytest.mark.parametrize("prefix", ["", "deep/er/"])
+def test_archive_equals_its_directory(fixtures, tmp_path, folder, suffix, prefix):
+    model = copy_model(fixtures / folder, tmp_path / "model")
+    archive = pack(model, tmp_path / f"model.{suffix}", prefix)
+    assert_equal(read(archive), read(model))
+    assert describe(archive) == describe(model)
+
+
+def test_zip_of_options_and_model_hdf5_alone(fixtures, tmp_path):
+    """An archive of the NLPL repository, without its optional word list."""
+    with zipfile.ZipFile(tmp_path / "210.zip", "w") as file:
+        file.write(fixtures / "A2_bilm_skip/options.json", "options.json")
+        file.write(fixtures / "A2_bilm_skip/weights.hdf5", "model.hdf5")
+    assert_equal(read(tmp_path / "210.zip"), read(fixtures / "A2_bilm_skip"))
+
+
+def test_loose_files_equal_their_directory(model):
+    files = {"options": model / "options.json", "weights": model / "weights.hdf5"}
+    assert_equal(read(**files, vocab=str(model / "vocab.txt")), read(model))
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ({}, ["options=", "weights=", "options= is missing"]),
+        ({"options": "options.json"}, ["weights= is missing"]),
+        ({"source": ".", "weights": "w"}, ["either a source", "weights="]),
+        (
+            {"options": "https://x/o.json", "weights": "w"},
+            ["https://x/o.json", "download it first"],
+        ),
+        ({"options": "options.json", "weights": "none.hdf5"}, ["none.hdf5", "no such file"]),
+        ({"options": ".", "weights": "weights.hdf5"}, ["directory"]),
+        ({"options": "options.json", "weights": "."}, ["."]),
+        ({"options": "options.json", "weights": "weights.hdf5", "vocab": "."}, ["directory"]),
+    ],
+)
+def test_wrong_loose_files_are_one_line(model, monkeypatch, given, parts):
+    monkeypatch.chdir(model)
+    with one_line(*parts):
+        read(**given)
+
+
+def test_a_single_file_is_no_source(model):
+    for name in ("options.json", "weights.hdf5"):
+        with one_line(model / name, "options= and weights="):
+            read(model / name)
+
+
+# Detection
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("A2_bilm_skip", "allennlp"),
+        ("A3_token_lm", "allennlp"),
+        ("B_efml_char_cnn", "manylangs"),
+        ("B_efml_lstm_encoder", "manylangs"),
+    ],
+)
+def test_format_is_found_by_content(fixtures, tmp_path, folder, name):
+    model = copy_model(fixtures / folder, tmp_path / "model")
+    assert detect(model)[0].name == describe(model).format == name
+    convert(model, tmp_path / "native")
+    assert detect(tmp_path / "native")[0].name == "native"
+
+
+def test_no_format_fits(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with one_line(
+        tmp_path,
+        "native lacks model.safetensors",
+        "manylangs lacks token_embedder.pkl, encoder.pkl",
+        "allennlp lacks options.json (or one *options*.json), weights.hdf5",
+    ):
+        read(tmp_path)
+
+
+def test_files_that_could_be_meant_are_described(model):
+    for name in (
+        "other_weights.hdf5.txt",
+        "vectors.h5",
+        "options_old.json",
+        "README.md",
+        "notes.txt",
+    ):
+        (model / name).touch()
+    description = describe(model)
+    assert description.files == ("options.json", "vocab.txt", "weights.hdf5")
+    assert description.unused == ("options_old.json", "vectors.h5")
+
+
+def test_files_without_permission_are_one_line(model, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)
+    with one_line(model / "options.json", "Permission denied"):
+        read(model)
+
+
+# Writing
+
+
+def test_a_model_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    def fail(checkpoint, directory):
+        (directory / "half").touch()
+        raise OSError(28, "No space left on device", str(directory / "half"))
+
+    broken = registry.Format(name="native", find=None, read=None, write=fail)
+    monkeypatch.setattr(registry, "FORMATS", (broken,))
+    with one_line("half", "No space left on device"):
+        write(small_checkpoint(), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/precious").write_text("x")
+    (tmp_path / "file").write_text("y")
+    for format in ("native", "allennlp"):
+        with one_line(tmp_path / "full", "not empty"):
+            write(small_checkpoint(), tmp_path / "full", format=format)
+        with one_line(tmp_path / "file", "there is a file"):
+            write(small_checkpoint(), tmp_path / "file", format=format)
+    assert (tmp_path / "full/precious").read_text() == "x"
+    assert (tmp_path / "file").read_text() == "y"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full"]
+
+
+def test_an_empty_directory_and_missing_parents_are_filled(tmp_path):
+    (tmp_path / "empty").mkdir()
+    for path in (tmp_path / "empty", tmp_path / "a/b/new"):
+        write(small_checkpoint(), path)
+        assert_equal(read(path), small_checkpoint())
+
+
+def test_a_model_can_be_read_by_others_as_the_umask_says(tmp_path):
+    old = os.umask(0o022)
+    try:
+        write(small_checkpoint(), tmp_path / "model")
+    finally:
+        os.umask(old)
+    for path in (tmp_path / "model", *(tmp_path / "model").iterdir()):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o755 if path.is_dir() else 0o644)
+
+
+def test_relative_paths_are_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(small_checkpoint(), "model")
+    assert_equal(read("model"), small_checkpoint())
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("manylangs", ["read only", "native, allennlp"]),
+        ("alennlp", ["unknown format", "did you mean 'allennlp'"]),
+        ("", ["unknown format", "native, allennlp"]),
+    ],
+)
+def test_formats_that_are_not_written(model, tmp_path, name, parts):
+    with one_line(*parts):
+        write(small_checkpoint(), tmp_path / "new", format=name)
+    with one_line(*parts):
+        convert(model, tmp_path / "new", to=name)
+    assert not (tmp_path / "new").exists()
+
+
+# Conversion
+
+
+def test_conversion_there_and_back(model, tmp_path):
+    convert(model, tmp_path / "native")
+    convert(tmp_path / "native", tmp_path / "back", to="allennlp")
+    assert_equal(read(model), read(tmp_path / "back"))
+
+
+def test_conversion_never_writes_onto_its_source(model):
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    for target in (model, model / ".", model.parent / "x" / ".." / model.name):
+        with one_line("not empty", "nothing is overwritten"):
+            convert(model, target)
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+
+
+def test_conversion_from_an_archive_leaves_it_alone(model, tmp_path):
+    archive = pack(model, tmp_path / "model.tar.gz")
+    data = archive.read_bytes()
+    convert(archive, tmp_path / "native")
+    assert archive.read_bytes() == data
+    shutil.rmtree(model)
+    assert read(tmp_path / "native").config.words.num_words == 107
+
+
+def test_a_model_that_cannot_be_expressed_leaves_nothing(fixtures, tmp_path):
+    with one_line("Unicode characters"):
+        convert(fixtures / "B_efml_char_cnn", tmp_path / "new", to="allennlp")
+    assert list(tmp_path.iterdir()) == []
