@@ -1,6 +1,6 @@
 """What decides the shape of a biLM: frozen keyword-only dataclasses, from and to plain dicts.
 
-Letters: D projection width, H cell size, L layers.
+Letters: D projection width, H cell size, L layers, V words of the softmax.
 """
 
 import dataclasses
@@ -170,10 +170,14 @@ class BiLMConfig(_Section):
     """The word table; null for a model of characters only."""
     token_projection: bool = True
     """Whether a linear layer maps the token's vector to projection width."""
+    softmax_words: int | None = None
+    """V, words that the LM softmax predicts; null for a model without one."""
 
     def __post_init__(self) -> None:
         if self.characters is None and self.words is None:
             raise ConfigError("characters, words: a model needs at least one of them")
+        if self.softmax_words is not None:
+            _check_range(self, "softmax_words")
         if not self.token_projection and self.token_dim != self.lstm.projection_dim:
             raise ConfigError(
                 f"token_projection: false needs the token's width ({self.token_dim}) equal to "

@@ -18,9 +18,12 @@ from elmokit.characters import MAX_CHARACTERS, Alphabet, ByteAlphabet
 from elmokit.checkpoints.checkpoint import Checkpoint
 from elmokit.config import BiLMConfig, Card, CharCNNConfig
 from elmokit.errors import ConfigError
-from elmokit.nn import BiLMNetwork, State
+from elmokit.nn import BiLMNetwork, LMSoftmax, State
 from elmokit.text.tokens import check_tokens
 from elmokit.vocabulary import InputWords, Vocabulary
+
+_SOFTMAX = "softmax."
+"""Prefix of the softmax's tensors in a checkpoint."""
 
 
 class BiLM(nn.Module):
@@ -30,6 +33,7 @@ class BiLM(nn.Module):
         network: The layers.
         alphabet: How words become character ids; None for a model of word ids only.
         words: How words become word ids; None for a model of characters only.
+        softmax: The output layer over the words of the vocabulary, where the source has it.
         vocabulary: Words of the training vocabulary, where the source has them.
         card: What a user must know and no tensor tells.
     """
@@ -40,17 +44,20 @@ class BiLM(nn.Module):
         *,
         alphabet: Alphabet | None = None,
         words: InputWords | None = None,
+        softmax: LMSoftmax | None = None,
         vocabulary: Vocabulary | None = None,
         card: Card | None = None,
     ) -> None:
         """Builds a model from its parts; `from_pretrained` is the usual way.
 
         Raises:
-            ConfigError: The alphabet or the word list does not fit the network.
+            ConfigError: The alphabet, a word list or the softmax does not fit the network.
         """
         super().__init__()
         _check_fit(network.config, alphabet, words)
+        _check_softmax(network.config, softmax, vocabulary)
         self.network = network
+        self.softmax = softmax
         self.alphabet = alphabet
         self.words = words
         self.vocabulary = vocabulary
@@ -87,13 +94,23 @@ class BiLM(nn.Module):
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint) -> Self:
         """Builds the model that a checkpoint describes; its tensors become the parameters."""
+        config, tensors = checkpoint.config, dict(checkpoint.tensors)
         with torch.device("meta"):
-            network = BiLMNetwork(checkpoint.config)
-        network.load_state_dict(dict(checkpoint.tensors), assign=True)
+            network = BiLMNetwork(config)
+            softmax = (
+                LMSoftmax(config.softmax_words, config.lstm.projection_dim)
+                if config.softmax_words is not None
+                else None
+            )
+        if softmax is not None:
+            layers = {name: tensors.pop(f"{_SOFTMAX}{name}") for name in ("weight", "bias")}
+            softmax.load_state_dict(layers, assign=True)
+        network.load_state_dict(tensors, assign=True)
         return cls(
             network,
             alphabet=checkpoint.alphabet,
             words=checkpoint.words,
+            softmax=softmax,
             vocabulary=checkpoint.vocabulary,
             card=checkpoint.card,
         ).eval()
@@ -103,9 +120,12 @@ class BiLM(nn.Module):
 
         Tensors that are so already are not copied: they share memory with the model.
         """
+        tensors = dict(self.network.state_dict())
+        if self.softmax is not None:
+            tensors |= self.softmax.state_dict(prefix=_SOFTMAX)
         tensors = {
             name: tensor.detach().to("cpu", torch.float32).contiguous()
-            for name, tensor in self.network.state_dict().items()
+            for name, tensor in tensors.items()
         }
         return Checkpoint(
             config=self.config,
@@ -304,6 +324,18 @@ def _check_fit(config: BiLMConfig, alphabet: Alphabet | None, words: InputWords 
         raise ConfigError(
             f"word list: {len(words.words)} words, the network's table has {config.words.num_words}"
         )
+
+
+def _check_softmax(
+    config: BiLMConfig, softmax: LMSoftmax | None, vocabulary: Vocabulary | None
+) -> None:
+    """Raises ConfigError if the softmax is not the one configured, or its words are not known."""
+    rows = None if softmax is None else len(softmax.bias)
+    if rows != config.softmax_words:
+        raise ConfigError(f"softmax: has {rows} words, the configuration {config.softmax_words}")
+    if rows is not None and (vocabulary is None or len(vocabulary.words) != rows):
+        known = 0 if vocabulary is None else len(vocabulary.words)
+        raise ConfigError(f"vocabulary: {known} words, the softmax has {rows}; give its words")
 
 
 def _check_alphabet(config: CharCNNConfig, alphabet: Alphabet) -> None:

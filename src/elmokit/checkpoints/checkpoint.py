@@ -14,7 +14,8 @@ from elmokit.vocabulary import InputWords, Vocabulary
 class Checkpoint:
     """A biLM as configuration, named tensors and word lists.
 
-    The tensors are those of `elmokit.nn.BiLMNetwork(config).state_dict()`, by the same names.
+    The tensors are those of `elmokit.nn.BiLMNetwork(config).state_dict()`, by the same names, and
+    `softmax.weight` (V, D) and `softmax.bias` (V,) if `config.softmax_words` is given.
     """
 
     config: BiLMConfig
@@ -24,5 +25,5 @@ class Checkpoint:
     words: InputWords | None = None
     """Given exactly if `config.words` is."""
     vocabulary: Vocabulary | None = None
-    """Words of the training vocabulary, where the source has them."""
+    """Words of the training vocabulary, where the source has them; the V words of the softmax."""
     card: Card = field(default_factory=Card)

@@ -13,6 +13,7 @@ CHARACTERS = "token_encoder.characters"
 WORDS = "token_encoder.words.weight"
 PROJECTION = "token_encoder.projection"
 STACKED = "stacked_lstm"
+SOFTMAX = "softmax"
 
 Shape = tuple[int, ...]
 
@@ -23,7 +24,7 @@ def layer(direction: str, index: int) -> str:
 
 
 def shapes(config: BiLMConfig) -> dict[str, Shape]:
-    """Returns the name and shape of every tensor of `BiLMNetwork(config).state_dict()`."""
+    """Returns the name and shape of every tensor of the network, and of the softmax if any."""
     names: dict[str, Shape] = {}
     if config.characters:
         names |= _characters(config.characters)
@@ -32,6 +33,9 @@ def shapes(config: BiLMConfig) -> dict[str, Shape]:
     if config.token_projection:
         names[f"{PROJECTION}.weight"] = (config.lstm.projection_dim, config.token_dim)
         names[f"{PROJECTION}.bias"] = (config.lstm.projection_dim,)
+    if config.softmax_words is not None:
+        names[f"{SOFTMAX}.weight"] = (config.softmax_words, config.lstm.projection_dim)
+        names[f"{SOFTMAX}.bias"] = (config.softmax_words,)
     if config.lstm.kind == "stacked":
         return names | _stacked(config.lstm)
     return names | _projected(config.lstm) | state_shapes(config.lstm)

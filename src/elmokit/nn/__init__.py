@@ -2,6 +2,7 @@
 
 from elmokit.nn.network import BiLMNetwork
 from elmokit.nn.scalar_mix import ScalarMix
+from elmokit.nn.softmax import LMSoftmax
 from elmokit.nn.state import CarriedState, State
 
-__all__ = ["BiLMNetwork", "CarriedState", "ScalarMix", "State"]
+__all__ = ["BiLMNetwork", "CarriedState", "LMSoftmax", "ScalarMix", "State"]

@@ -16,9 +16,8 @@ from elmokit.nn.stacked_lstm import StackedLSTM
 from elmokit.nn.state import State
 from elmokit.nn.token_encoder import TokenEncoder
 
-
 _MIN_TYPES = 16
-"""Rows from which on the matrix libraries round alike (seen: from 3 at the paper's size, 8 at small)."""
+"""Rows from which on matrix products round alike; seen to do: 3 at the paper's size, 8 at small."""
 
 
 @dataclass(frozen=True, slots=True)

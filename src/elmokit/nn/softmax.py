@@ -1,0 +1,137 @@
+"""The LM softmax over words: full, and sampled with the log-uniform candidates of bilm-tf.
+
+Letters: N predictions, V words, D projection width, S sampled words.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from elmokit.errors import ConfigError
+
+
+class Negatives(NamedTuple):
+    """Words drawn for one step."""
+
+    words: Tensor
+    """(S,) int64, distinct."""
+    num_tries: float
+    """Draws that were needed to find S distinct words."""
+    num_words: int
+    """V."""
+
+    def expected_count(self, words: Tensor) -> Tensor:
+        """(K,) words -> (K,) how often each is expected among the S, as TensorFlow counts it."""
+        share = log_uniform_probability(words, self.num_words)
+        return -torch.expm1(self.num_tries * torch.log1p(-share))
+
+
+class LMSoftmax(nn.Module):
+    """One linear layer from an LSTM output to a word; both directions share it (paper, 3.1)."""
+
+    def __init__(self, num_words: int, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_words, dim))
+        self.bias = nn.Parameter(torch.zeros(num_words))
+        nn.init.normal_(self.weight, std=1 / math.sqrt(dim))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(N, D) LSTM outputs -> (N, V) logits."""
+        return F.linear(hidden, self.weight, self.bias)
+
+    def loss(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy of each prediction over all words.
+
+        Args:
+            hidden: (N, D) LSTM outputs.
+            targets: (N,) int64 words.
+
+        Returns:
+            (N,) in nats.
+        """
+        return F.cross_entropy(self(hidden), targets, reduction="none")
+
+    def sampled_loss(self, hidden: Tensor, targets: Tensor, negatives: "Negatives") -> Tensor:
+        """Cross-entropy over the true word and sampled ones, corrected for their chance of a draw.
+
+        This is TensorFlow's `sampled_softmax_loss`: the logarithm of its expected count is taken
+        off each logit, and a sampled word that is the true one does not count. The gradient of
+        `weight` is sparse: it has the rows of the words in question only.
+
+        Args:
+            hidden: (N, D) LSTM outputs.
+            targets: (N,) int64 words.
+            negatives: Sampled words, shared by all predictions.
+
+        Returns:
+            (N,) in nats, of the reduced problem: comparable among themselves only.
+        """
+        num_targets = len(targets)
+        rows = torch.cat([targets, negatives.words])
+        weight = F.embedding(rows, self.weight, sparse=True)
+        bias = F.embedding(rows, self.bias[:, None]).squeeze(1)
+        true = (hidden * weight[:num_targets]).sum(dim=1) + bias[:num_targets]
+        true = true - negatives.expected_count(targets).log()
+        sampled = torch.addmm(bias[num_targets:], hidden, weight[num_targets:].t())
+        sampled = sampled - negatives.expected_count(negatives.words).log()
+        hits = targets[:, None] == negatives.words
+        sampled = sampled.masked_fill(hits, -math.inf)
+        return torch.logsumexp(torch.cat([true[:, None], sampled], dim=1), dim=1) - true
+
+
+def log_uniform_probability(words: Tensor, num_words: int) -> Tensor:
+    """(K,) words -> (K,) float32 chance of each in one draw: log((k + 2) / (k + 1)) / log(V + 1).
+
+    Zipf's law for a vocabulary sorted by falling frequency, as in TensorFlow's sampler.
+    """
+    return torch.log1p(1 / (words.float() + 1)) / math.log(num_words + 1)
+
+
+class LogUniformSampler:
+    """Draws distinct words by `log_uniform_probability`, from a generator of its own.
+
+    Attributes:
+        generator: Its state is part of a training checkpoint.
+    """
+
+    def __init__(self, num_words: int, num_samples: int, seed: int) -> None:
+        """Begins a sequence of draws.
+
+        Args:
+            num_words: V.
+            num_samples: S, fewer than V.
+            seed: Where the sequence starts.
+
+        Raises:
+            ConfigError: There are not so many words.
+        """
+        if not 0 < num_samples < num_words:
+            raise ConfigError(
+                f"num_negatives: {num_samples} must lie between 1 and the vocabulary's "
+                f"{num_words} words; use the full softmax for a small vocabulary"
+            )
+        self.num_words, self.num_samples = num_words, num_samples
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def draw(self, device: torch.device | None = None) -> Negatives:
+        """Draws S distinct words, counting the draws."""
+        draws = torch.empty(0, dtype=torch.int64)
+        while True:
+            uniform = torch.rand(
+                2 * self.num_samples, generator=self.generator, dtype=torch.float64
+            )
+            new = torch.expm1(uniform * math.log(self.num_words + 1)).long()
+            draws = torch.cat([draws, new.clamp(max=self.num_words - 1)])
+            words, inverse = torch.unique(draws, return_inverse=True)
+            if len(words) >= self.num_samples:
+                break
+        # The draw at which each distinct word came first; S of them are the sample.
+        first = torch.full((len(words),), len(draws)).scatter_reduce(
+            0, inverse, torch.arange(len(draws)), "amin"
+        )
+        firsts, order = torch.sort(first)
+        num_tries = float(firsts[self.num_samples - 1] + 1)
+        return Negatives(words[order[: self.num_samples]].to(device), num_tries, self.num_words)
