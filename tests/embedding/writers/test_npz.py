@@ -1,0 +1,50 @@
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from elmokit.embedding.stored import open_embeddings
+from elmokit.embedding.writers.npz import NpzWriter
+from elmokit.errors import InputError
+from embedding.rows import assert_same_bits, odd_rows
+from embedding.writers.contract import WriterContract
+
+
+class TestNpz(WriterContract):
+    name = "out.npz"
+
+
+def test_numpy_reads_the_file(tmp_path):
+    rows = odd_rows()
+    NpzWriter().write(tmp_path / "a.npz", rows, {"layers": "all"})
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert set(arrays) == {*map(str, range(10)), "sentences", "elmokit"}
+        for i, row in enumerate(rows):
+            assert_same_bits(arrays[str(i)], row.vectors)
+        lines = arrays["sentences"].tobytes().splitlines()
+        assert [tuple(json.loads(line)) for line in lines] == [row.tokens for row in rows]
+        assert json.loads(arrays["elmokit"].tobytes()) == {"layers": "all"}
+
+
+def test_arrays_named_by_row_are_enough(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"0": np.zeros((2, 4)), "1": np.ones((3, 4))})
+    with open_embeddings(tmp_path / "a.npz") as stored:
+        assert [array.shape for array in stored] == [(2, 4), (3, 4)]
+        with pytest.raises(InputError, match="texts were not stored"):
+            stored.find("a")
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    np.savez(tmp_path / "a.npz", **{"0": np.array([{}], object)})
+    with open_embeddings(tmp_path / "a.npz") as stored, pytest.raises(InputError, match="pickle"):
+        stored[0]
+
+
+@pytest.mark.parametrize("names", [["options.json", "model.hdf5"], ["archive/data.pkl"]])
+def test_other_zips_are_refused_by_what_they_hold(tmp_path, names):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in names:
+            archive.writestr(name, "x")
+    with pytest.raises(InputError, match=f"zip without embeddings; .*found {', '.join(names)}"):
+        open_embeddings(tmp_path / "a.npz")
