@@ -34,7 +34,7 @@ MAX_COUNT = 10_000
 _T = TypeVar("_T")
 
 
-class _Section:
+class Section:
     """A part of a configuration that can be read from and written to a plain dict."""
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class _Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CharCNNConfig(_Section):
+class CharCNNConfig(Section):
     """The character CNN with its highway layers (paper, section 3.4)."""
 
     num_characters: int
@@ -105,7 +105,7 @@ class CharCNNConfig(_Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WordEmbeddingConfig(_Section):
+class WordEmbeddingConfig(Section):
     """The table of a model that reads word ids (alone, or beside characters)."""
 
     num_words: int
@@ -118,7 +118,7 @@ class WordEmbeddingConfig(_Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LSTMConfig(_Section):
+class LSTMConfig(Section):
     """The two stacks of LSTM layers."""
 
     kind: LSTMKind = "projected"
@@ -159,7 +159,7 @@ class LSTMConfig(_Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BiLMConfig(_Section):
+class BiLMConfig(Section):
     """Everything that decides which tensors a biLM has and how they are used."""
 
     lstm: LSTMConfig
@@ -202,7 +202,7 @@ class BiLMConfig(_Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card(_Section):
+class Card(Section):
     """What a user of a model must know and no tensor tells; travels in `config.json`."""
 
     name: str | None = None

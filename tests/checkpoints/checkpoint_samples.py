@@ -26,7 +26,8 @@ MANYLANGS_MODELS = (
     "B_efml_word_char_cnn",
     "B_efml_word_only",
 )
-MODELS = BILM_MODELS + MANYLANGS_MODELS
+TENSORFLOW_MODELS = ("E_training_char", "E_training_word")
+MODELS = BILM_MODELS + MANYLANGS_MODELS + TENSORFLOW_MODELS
 """Folders of tests/fixtures that hold a model."""
 
 _SMALL = st.integers(1, 4)
@@ -147,8 +148,11 @@ def small_checkpoint(**changes: Any) -> Checkpoint:
 def copy_model(source: Path, target: Path) -> Path:
     """Copies the files of a fixture's model, without the numbers computed with it."""
     target.mkdir(parents=True, exist_ok=True)
+    patterns = ["*.hdf5", "*.pkl", "*.dic", "*.json", "*.txt"]
+    if (source / "checkpoint").is_file():
+        patterns = ["checkpoint", "model.ckpt-*", "options.json", "vocab.txt"]
     for path in source.iterdir():
-        if path.suffix in (".hdf5", ".pkl", ".dic", ".json", ".txt") and path.name != "ids.json":
+        if any(map(path.match, patterns)) and path.name != "ids.json":
             shutil.copyfile(path, target / path.name)
     return target
 

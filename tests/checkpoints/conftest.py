@@ -1,7 +1,7 @@
 """Models that the tests of several formats start from."""
 
 import pytest
-from checkpoint_samples import copy_model
+from checkpoint_samples import TENSORFLOW_MODELS, copy_model
 
 
 @pytest.fixture
@@ -17,6 +17,12 @@ def skip(fixtures, tmp_path):
 def words(fixtures, tmp_path):
     """A model of word ids."""
     return copy_model(fixtures / "A3_token_lm", tmp_path / "words")
+
+
+@pytest.fixture(params=TENSORFLOW_MODELS)
+def training(request, fixtures, tmp_path):
+    """A training checkpoint of bilm-tf, of characters or of word ids, without HDF5 weights."""
+    return copy_model(fixtures / request.param, tmp_path / "training")
 
 
 @pytest.fixture

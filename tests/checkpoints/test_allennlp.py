@@ -176,6 +176,9 @@ def test_one_layer_as_bilm_tf_dumps_it(tmp_path):
     write_hdf5(path, {name.replace("MultiRNNCell/Cell0/", ""): a for name, a in arrays.items()})
     assert "RNN_1/RNN/LSTMCell/W_0" in hdf5_arrays(path)
     assert_equal(checkpoint, read(tmp_path / "model"))
+    edit_json(tmp_path / "model/options.json", lstm__n_layers=2)
+    with one_line(path, "RNN_1/RNN/MultiRNNCell/Cell1/LSTMCell/B (24,) is missing"):
+        read(tmp_path / "model")
 
 
 # Files of something else
@@ -298,6 +301,16 @@ def test_a_calibrated_state_is_dropped_with_a_warning(tmp_path):
     with pytest.warns(UserWarning, match="initial state"):
         write(checkpoint, tmp_path / "model", format="allennlp")
     assert not read(tmp_path / "model").tensors["initial_c"].any()
+
+
+def test_a_softmax_is_dropped_with_a_warning(tmp_path):
+    checkpoint = small_checkpoint(softmax_words=7)
+    with pytest.warns(UserWarning, match="softmax"):
+        write(checkpoint, tmp_path / "model", format="allennlp")
+    config = dataclasses.replace(checkpoint.config, softmax_words=None)
+    tensors = {name: checkpoint.tensors[name] for name in layout.shapes(config)}
+    expected = dataclasses.replace(checkpoint, config=config, tensors=tensors)
+    assert_equal(expected, read(tmp_path / "model"))
 
 
 @pytest.mark.parametrize("word", ["a\nb", " a", "!!!MAXTERMID", "\ud800", "b\x1c"])

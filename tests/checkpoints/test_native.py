@@ -13,11 +13,12 @@ from checkpoint_samples import (
     edit_json,
     one_line,
     small_checkpoint,
+    word_list,
 )
 from hypothesis import given, settings
 
 from elmokit.checkpoints import read, write
-from elmokit.config import Card, CharCNNConfig, WordEmbeddingConfig
+from elmokit.config import Card, CharCNNConfig, LSTMConfig, WordEmbeddingConfig
 from elmokit.vocabulary import InputWords, Vocabulary
 
 
@@ -47,6 +48,41 @@ def test_round_trip_is_exact(checkpoint):
         copy = read(Path(place, "model"))
     assert_equal(checkpoint, copy)
     assert copy.card == checkpoint.card
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"words": WordEmbeddingConfig(num_words=7, embedding_dim=2)},
+        {"lstm": LSTMConfig(kind="stacked", cell_dim=3, projection_dim=4)},
+    ],
+)
+def test_softmax_is_kept_to_the_bit(tmp_path, changes):
+    checkpoint = small_checkpoint(softmax_words=7, **changes)
+    assert checkpoint.tensors["softmax.weight"].shape == (7, 4)
+    write(checkpoint, tmp_path / "model")
+    assert_equal(checkpoint, read(tmp_path / "model"))
+
+
+@pytest.mark.parametrize(("words", "found"), [(None, 0), (word_list(6), 6), (word_list(8), 8)])
+def test_softmax_without_its_words_is_not_written(tmp_path, words, found):
+    vocabulary = None if words is None else Vocabulary(words)
+    checkpoint = dataclasses.replace(small_checkpoint(softmax_words=7), vocabulary=vocabulary)
+    with one_line(f"its vocabulary has {found} words", "softmax_words 7"):
+        write(checkpoint, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_softmax_without_its_words_is_not_read(tmp_path):
+    write(small_checkpoint(softmax_words=7), tmp_path / "model")
+    path = tmp_path / "model/vocab.txt"
+    path.write_text("<S>\n</S>\n<UNK>\n")
+    with one_line(f"{path} has 3 words", "config.json has softmax_words 7"):
+        read(tmp_path / "model")
+    path.unlink()
+    with one_line("native lacks vocab.txt"):
+        read(tmp_path / "model")
 
 
 def test_calibrated_state_and_whole_card_are_kept(tmp_path):

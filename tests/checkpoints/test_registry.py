@@ -91,6 +91,7 @@ def test_a_single_file_is_no_source(model):
         ("A3_token_lm", "allennlp"),
         ("B_efml_char_cnn", "manylangs"),
         ("B_efml_lstm_encoder", "manylangs"),
+        ("E_training_word", "tensorflow"),
     ],
 )
 def test_format_is_found_by_content(fixtures, tmp_path, folder, name):
@@ -106,6 +107,7 @@ def test_no_format_fits(tmp_path):
         tmp_path,
         "native lacks model.safetensors",
         "manylangs lacks token_embedder.pkl, encoder.pkl",
+        "tensorflow lacks checkpoint, model.ckpt-*.index, options.json",
         "allennlp lacks options.json (or one *options*.json), weights.hdf5",
     ):
         read(tmp_path)

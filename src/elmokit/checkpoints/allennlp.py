@@ -19,7 +19,6 @@ Peculiarities that are kept, with their reasons:
 """
 
 import dataclasses
-import logging
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -29,6 +28,16 @@ from torch import Tensor
 
 from elmokit.characters import ByteAlphabet
 from elmokit.checkpoints import bilm_table, hdf5, layout, table
+from elmokit.checkpoints.bilm_files import (
+    META,
+    OPTIONS,
+    OPTIONS_NAMES,
+    VOCABULARY,
+    VOCABULARY_NAMES,
+    alphabet,
+    check_characters,
+    input_words,
+)
 from elmokit.checkpoints.bilm_options import FORGET_BIAS, Options, options_of, read_options
 from elmokit.checkpoints.checkpoint import Checkpoint
 from elmokit.checkpoints.files import (
@@ -43,26 +52,20 @@ from elmokit.checkpoints.files import (
 from elmokit.checkpoints.hdf5 import Datasets
 from elmokit.checkpoints.nlpl import read_card
 from elmokit.config import BiLMConfig, Card
-from elmokit.errors import CheckpointError, ConfigError
+from elmokit.errors import CheckpointError
 from elmokit.vocabulary import BEGIN, END, UNKNOWN, InputWords, Vocabulary
 
-logger = logging.getLogger(__name__)
+WEIGHTS = "weights.hdf5"
 
-OPTIONS, WEIGHTS, VOCABULARY, META = "options.json", "weights.hdf5", "vocab.txt", "meta.json"
-
-_OPTIONS_NAMES = ([OPTIONS], ["*options*.json"])
 _WEIGHTS_NAMES = (
     ["*weights*.hdf5", "*weights*.h5", "model.hdf5", "model.h5"],
     ["*.hdf5", "*.h5"],
 )
-_VOCABULARY_NAMES = ([VOCABULARY], [f"{VOCABULARY}.gz"], ["*vocab*.txt", "*vocab*.txt.gz"])
 
 _MODEL = re.compile(r"char_embed|(RNN_\d|CNN|CNN_high_\d+|CNN_proj)/.*")
 """Datasets that tell a model from other HDF5 files."""
 _TOKEN_ENCODER = re.compile(r"char_embed|embedding|(CNN|CNN_high_\d+|CNN_proj)/.*")
 """Datasets that `token_embeddings=` takes the place of."""
-
-_BYTES = ByteAlphabet.num_characters
 
 
 def find(directory: Path) -> Finding:
@@ -72,7 +75,7 @@ def find(directory: Path) -> Finding:
         CheckpointError: Several files could be meant.
     """
     options, weights = (
-        candidates(directory, *_OPTIONS_NAMES),
+        candidates(directory, *OPTIONS_NAMES),
         candidates(directory, *_WEIGHTS_NAMES),
     )
     lacks = [] if options else [f"{OPTIONS} (or one *options*.json)"]
@@ -85,7 +88,7 @@ def find(directory: Path) -> Finding:
             "give the pair: options= and weights="
         )
     files = {"options": options[0], "weights": weights[0]}
-    vocabularies = candidates(directory, *_VOCABULARY_NAMES)
+    vocabularies = candidates(directory, *VOCABULARY_NAMES)
     if len(vocabularies) == 1:
         files["vocab"] = vocabularies[0]
     if (directory / META).is_file():
@@ -117,7 +120,7 @@ def read(files: Mapping[str, Path]) -> Checkpoint:
     return Checkpoint(
         config=config,
         tensors=tensors | layout.zero_state(config.lstm),
-        alphabet=_alphabet(config),
+        alphabet=alphabet(config),
         words=_input_words(files, words, config.words.num_words) if config.words else None,
         vocabulary=None if words is None else Vocabulary(words),
         card=card,
@@ -128,7 +131,8 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
     """Writes options.json, weights.hdf5, and vocab.txt if it is known, into an empty directory.
 
     AllenNLP reads models of characters with skip connections only; bilm-tf and elmokit read all.
-    The format has no place for a card.
+    The format has no place for a card, and none for the softmax and a calibrated initial state,
+    which are dropped with a warning.
 
     Raises:
         CheckpointError: The format cannot express the model.
@@ -144,6 +148,11 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         where="checkpoint",
         reason="its config",
     )
+    if config.softmax_words is not None:
+        warnings.warn(
+            "the AllenNLP format has no place for the softmax of the language model; it is dropped",
+            stacklevel=2,
+        )
     if any(checkpoint.tensors[name].any() for name in layout.state_shapes(config.lstm)):
         warnings.warn(
             "the AllenNLP format has no place for a calibrated initial state; it is dropped",
@@ -170,7 +179,7 @@ def _read_whole(options: Options, weights: Datasets) -> tuple[BiLMConfig, dict[s
     if name not in weights:
         raise CheckpointError(f"{weights.path}: {_no_table(options, weights)}")
     if options.char_cnn:
-        _check_characters(options, weights.path, _num_rows(weights, name))
+        check_characters(options, weights.path, _num_rows(weights, name))
     config = _config(options, weights, _num_rows(weights, name))
     rows = bilm_table.rows(config, _cell_names(weights))
     return config, _account_and_import(rows, weights, options)
@@ -206,6 +215,8 @@ def _cell(direction: int, index: int) -> bilm_table.Cell:
 
 
 def _lone_cell(direction: int, index: int) -> bilm_table.Cell:
+    if index > 0:  # which is missing then, and must not be the first one again
+        return _cell(direction, index)
     group = f"RNN_{direction}/RNN/LSTMCell"
     return bilm_table.Cell(f"{group}/W_0", f"{group}/B", f"{group}/W_P_0")
 
@@ -268,27 +279,6 @@ def _no_table(options: Options, weights: Datasets) -> str:
     )
 
 
-def _check_characters(options: Options, path: Path, rows: int) -> None:
-    assert options.char_cnn is not None
-    number = options.char_cnn.n_characters
-    if rows < _BYTES:
-        raise CheckpointError(
-            f"{path}: char_embed has {rows} rows; the byte alphabet needs {_BYTES}"
-        )
-    if number not in (None, rows, rows + 1):
-        raise CheckpointError(
-            f"{options.path}: char_cnn: n_characters: {number} does not fit {path.name}, whose "
-            f"char_embed has {rows} rows; set it to {rows + 1}"
-        )
-    if rows > _BYTES:
-        logger.warning("%s: char_embed has %d rows; the byte alphabet uses %d", path, rows, _BYTES)
-
-
-def _alphabet(config: BiLMConfig) -> ByteAlphabet | None:
-    cnn = config.characters
-    return ByteAlphabet(max_characters=cnn.max_characters) if cnn else None
-
-
 def _input_words(files: Mapping[str, Path], words: tuple[str, ...] | None, rows: int) -> InputWords:
     path = files.get("token_embeddings", files["weights"])
     if words is None:
@@ -301,10 +291,7 @@ def _input_words(files: Mapping[str, Path], words: tuple[str, ...] | None, rows:
             f"{files['vocab']} has {len(words)} words, 'embedding' of {path} has {rows} rows; the "
             "two belong to different models"
         )
-    try:
-        return InputWords(words=words)
-    except ConfigError as error:
-        raise CheckpointError(f"{files['vocab']}: {error}") from None
+    return input_words(words, files["vocab"])
 
 
 def _obstacles(checkpoint: Checkpoint) -> list[str]:

@@ -61,7 +61,12 @@ class Options:
     char_cnn: CharCNNOptions | None
 
     def config(
-        self, *, table_rows: int, token_projection: bool, recurrent_projection: bool
+        self,
+        *,
+        table_rows: int,
+        token_projection: bool,
+        recurrent_projection: bool,
+        softmax_words: int | None = None,
     ) -> BiLMConfig:
         """Returns the configuration of the model.
 
@@ -69,6 +74,7 @@ class Options:
             table_rows: Rows of the table of characters, or of words if there is no `char_cnn`.
             token_projection: Whether a projection of the tokens is stored.
             recurrent_projection: Whether a projection of the cells is stored.
+            softmax_words: Words of the softmax, if it is stored.
 
         Raises:
             CheckpointError: A value makes no sense; the message names the file and the field.
@@ -80,6 +86,7 @@ class Options:
                 words=None if self.char_cnn else self._words(table_rows),
                 token_projection=self.char_cnn is not None
                 and (token_projection or self.char_cnn.num_filters != self.lstm.projection_dim),
+                softmax_words=softmax_words,
             )
         except ConfigError as error:
             raise CheckpointError(f"{self.path}: {error}") from None

@@ -1,10 +1,11 @@
 """elmokit's own format: config.json, model.safetensors and the word lists, complete in themselves.
 
 config.json         schema_version, the fields of BiLMConfig, card
-model.safetensors   the tensors of BiLMNetwork(config).state_dict(), float32
+model.safetensors   the tensors of BiLMNetwork(config).state_dict() and of the softmax, float32
 characters.json     the alphabet, if the model reads characters
 words.json          the input words, if the model reads word ids
-vocab.txt           the words of the training vocabulary, one a line, if they are known
+vocab.txt           the words of the training vocabulary, one a line, if they are known: those that
+                    the softmax predicts, if there is one
 """
 
 import shutil
@@ -42,7 +43,8 @@ def find(directory: Path) -> Finding:
         data = read_json(directory / CONFIG)
         if "schema_version" not in data:
             lacks = [f"the field schema_version in {CONFIG}"]
-        for field, name in (("characters", CHARACTERS), ("words", WORDS)):
+        needed = {"characters": CHARACTERS, "words": WORDS, "softmax_words": VOCABULARY}
+        for field, name in needed.items():
             if data.get(field) is not None:
                 roles[field] = name
                 lacks += [] if (directory / name).is_file() else [name]
@@ -73,12 +75,14 @@ def read(files: Mapping[str, Path]) -> Checkpoint:
     table.account(
         table.expected(rows), table.stored(tensors), where=str(path), reason=files["config"].name
     )
+    vocabulary = Vocabulary(split_lines(read_text(files["vocab"]))) if "vocab" in files else None
+    _check_vocabulary(config, vocabulary, str(files.get("vocab")))
     return Checkpoint(
         config=config,
         tensors=table.import_tensors(rows, tensors.__getitem__, where=str(path)),
         alphabet=_read_alphabet(files["characters"], config) if config.characters else None,
         words=_read_input_words(files["words"], config) if config.words else None,
-        vocabulary=Vocabulary(split_lines(read_text(files["vocab"]))) if "vocab" in files else None,
+        vocabulary=vocabulary,
         card=card,
     )
 
@@ -87,7 +91,8 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
     """Writes a model into an empty directory.
 
     Raises:
-        CheckpointError: The tensors do not fit the configuration, or a word cannot be written.
+        CheckpointError: The tensors or the vocabulary do not fit the configuration, or a word
+            cannot be written.
     """
     config, rows = checkpoint.config, _table(checkpoint.config)
     table.account(
@@ -96,6 +101,7 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         where="checkpoint",
         reason="its config",
     )
+    _check_vocabulary(config, checkpoint.vocabulary, "checkpoint: its vocabulary")
     data = {"schema_version": SCHEMA_VERSION, **config.to_dict(), "card": checkpoint.card.to_dict()}
     write_json(directory / CONFIG, data)
     tensors = table.export_tensors(rows, checkpoint.tensors)
@@ -152,3 +158,15 @@ def _read_input_words(path: Path, config: BiLMConfig) -> InputWords:
             f"{config.words.num_words}; the two belong to different models"
         )
     return words
+
+
+def _check_vocabulary(config: BiLMConfig, vocabulary: Vocabulary | None, where: str) -> None:
+    """Refuses a softmax without a word for each of its rows."""
+    if config.softmax_words is None:
+        return
+    number = len(vocabulary.words) if vocabulary else 0
+    if number != config.softmax_words:
+        raise CheckpointError(
+            f"{where} has {number} words, {CONFIG} has softmax_words {config.softmax_words}; the "
+            "two belong to different models"
+        )

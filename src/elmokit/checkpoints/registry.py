@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmokit.checkpoints import allennlp, manylangs, native
+from elmokit.checkpoints import allennlp, manylangs, native, tensorflow
 from elmokit.checkpoints.checkpoint import Checkpoint
 from elmokit.checkpoints.files import Finding, candidates, reason
 from elmokit.checkpoints.source import locate, opened
@@ -40,6 +40,8 @@ class Format:
 FORMATS = (
     Format(name="native", find=native.find, read=native.read, write=native.write),
     Format(name="manylangs", find=manylangs.find, read=manylangs.read),
+    # Before the HDF5 weights that may lie beside it: those have no softmax.
+    Format(name="tensorflow", find=tensorflow.find, read=tensorflow.read),
     Format(name="allennlp", find=allennlp.find, read=allennlp.read, write=allennlp.write),
 )
 """All formats in the order in which they are tried, the one with the freest file names last."""
