@@ -129,6 +129,25 @@ class Batch:
         return cls._pack(flat, lengths + 2, rows, Types(char_ids=distinct))
 
     @classmethod
+    def from_windows(cls, forward: Tensor, backward: Tensor, types: Types) -> Self:
+        """Packs windows of running text, where the two readings need not be of the same sentences.
+
+        Args:
+            forward: (B, T) int64 types read left to right.
+            backward: (B, T) int64 types read right to left, in reading order.
+            types: The types that the indices point to.
+        """
+        num_rows, num_steps = forward.shape
+        return cls(
+            types=types,
+            forward=forward.t().reshape(-1),
+            backward=backward.t().reshape(-1),
+            batch_sizes=(num_rows,) * num_steps,
+            rows=torch.arange(num_rows, device=forward.device),
+            lengths=torch.full((num_rows,), num_steps, device=forward.device),
+        )
+
+    @classmethod
     def _pack(cls, flat: Tensor, lengths: Tensor, rows: Tensor, types: Types) -> Self:
         """Packs rows that lie end to end in `flat`, in the caller's order."""
         starts = torch.cumsum(lengths, dim=0) - lengths

@@ -32,6 +32,7 @@ def describe(source: str | os.PathLike[str]) -> dict[str, str]:
         "parameters": f"{sum(parameter.numel() for parameter in bilm.parameters()):,}",
         "input": _input(bilm),
         "word list": _word_list(bilm),
+        "softmax": _softmax(bilm.config),
         "state policy": _state(bilm),
         "language": card.language,
         "tokenizer": card.tokenizer or "not recorded; give the tokens the model was trained on",
@@ -89,6 +90,12 @@ def _word_list(bilm: BiLM) -> str:
         f"{len(words):,} words; {seen} of 256 byte ids occur in it, "
         f"the other {256 - seen} are untrained"
     )
+
+
+def _softmax(config: BiLMConfig) -> str:
+    if config.softmax_words is None:
+        return "none: the model cannot score or predict words"
+    return f"over {config.softmax_words:,} words"
 
 
 def _state(bilm: BiLM) -> str:

@@ -66,3 +66,19 @@ class Vocabulary:
     def characters(self) -> frozenset[str]:
         """All characters that occur in a word: those a model has met in training, or nearly so."""
         return frozenset().union(*self.words)
+
+    @functools.cached_property
+    def ids(self) -> Mapping[str, int]:
+        """Word -> row; a repeated word has its last one."""
+        return {word: row for row, word in enumerate(self.words)}
+
+    def encode(self, word: str) -> int:
+        """Returns the word's row, or that of `<UNK>`.
+
+        Raises:
+            ConfigError: The word is not listed, and neither is `<UNK>`.
+        """
+        row = self.ids.get(word, self.ids.get(UNKNOWN))
+        if row is None:
+            raise ConfigError(f"vocabulary: has neither {word!r} nor {UNKNOWN}; add {UNKNOWN}")
+        return row

@@ -77,6 +77,10 @@ def test_sentence_vectors_are_pooled_over_tokens(emb):
                 else np.zeros(16 * len(names))
             )
             np.testing.assert_allclose(one, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(
+        emb.embed_sentences(SENTENCES, weights=[0, 0, 1]),
+        emb.embed_sentences(SENTENCES, layers="top"),
+    )
     texts = [" ".join(sentence) for sentence in SENTENCES]
     np.testing.assert_array_equal(emb.embed_sentences(texts), emb.embed_sentences(SENTENCES))
     assert emb.embed_sentences(SENTENCES, layers="all").shape == (5, 3, 16)

@@ -17,7 +17,8 @@ class Given(Negatives):
         return torch.tensor([self.table[word] for word in words.tolist()])
 
 
-def test_sampled_loss_equals_tensorflow_with_gradients(fixtures):
+@pytest.mark.parametrize("sparse", [False, True])
+def test_sampled_loss_equals_tensorflow_with_gradients(fixtures, sparse):
     data = {
         k: torch.from_numpy(v) for k, v in np.load(fixtures / "D_units/sampled_softmax.npz").items()
     }
@@ -34,9 +35,10 @@ def test_sampled_loss_equals_tensorflow_with_gradients(fixtures):
         )
     }
     inputs = data["inputs"].requires_grad_()
-    loss = softmax.sampled_loss(inputs, targets, negatives)
+    loss = softmax.sampled_loss(inputs, targets, negatives, sparse=sparse)
     torch.testing.assert_close(loss, data["loss"], rtol=1e-5, atol=1e-5)
     loss.mean().backward()
+    assert softmax.weight.grad.is_sparse is sparse
     for found, name in (
         (softmax.weight.grad.to_dense(), "grad_W"),
         (softmax.bias.grad, "grad_b"),

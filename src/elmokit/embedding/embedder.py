@@ -15,18 +15,19 @@ from torch import Tensor
 
 from elmokit.batch import Batch, Types
 from elmokit.config import StatePolicy
+from elmokit.embedding import scoring
+from elmokit.embedding.calibration import calibrate
+from elmokit.embedding.devices import Precision, find_device, prepare
 from elmokit.embedding.schedule import cut_parts, plan
+from elmokit.embedding.scoring import Perplexity, Prediction
 from elmokit.embedding.selection import LayerChoice, Selection
 from elmokit.embedding.type_cache import TypeCache
 from elmokit.errors import ConfigError
 from elmokit.model import BiLM, index_words
-from elmokit.nn import CarriedState, State
+from elmokit.nn import CarriedState
 from elmokit.nn.network import Layers
 from elmokit.nn.pooling import Pooling, check_pooling, pool
 from elmokit.text.tokens import check_tokens
-
-Precision = Literal["fp32", "bf16"]
-"""fp32: the reference. bf16: weights rounded to bfloat16; activations stay float32 on a CPU."""
 
 Array = NDArray[np.float32]
 _Row = TypeVar("_Row")
@@ -74,10 +75,6 @@ class Embedder:
         Raises:
             ConfigError: The device is unknown or absent, or an argument is out of its range.
         """
-        if precision not in get_args(Precision):
-            raise ConfigError(
-                f"precision: {precision!r} is not one of {', '.join(get_args(Precision))}"
-            )
         if state not in get_args(StatePolicy):
             raise ConfigError(f"state: {state!r} is not one of {', '.join(get_args(StatePolicy))}")
         if batch_tokens < 1 or cache_words < 0:
@@ -85,7 +82,7 @@ class Embedder:
                 f"batch_tokens ({batch_tokens}) must be 1 or more, "
                 f"cache_words ({cache_words}) 0 or more"
             )
-        self.bilm = _prepare(bilm, find_device(device), precision)
+        self.bilm = prepare(bilm, find_device(device), precision)
         self.state = state
         self.batch_tokens = batch_tokens
         self._cache = TypeCache(
@@ -170,7 +167,7 @@ class Embedder:
             sentences: Token lists, or texts to be split at white space.
             pooling: "mean", "max", or "mean+max" for both side by side.
             layers: As in `embed`.
-            weights: As in `embed`.
+            weights: As in `embed`, instead of the mean.
 
         Returns:
             (B, 2D) float32, or (B, K, 2D) for layers that keep their axis; twice as wide for
@@ -183,6 +180,7 @@ class Embedder:
         if not isinstance(sentences, str):
             sentences = [text.split() if isinstance(text, str) else text for text in sentences]
         check_tokens(sentences)
+        layers = "all" if weights is not None and layers == "mean" else layers
         selection = Selection.parse(layers, weights, self.num_outputs)
         pooled = _to_numpy(self.embed_part(sentences, selection, pooling=check_pooling(pooling)))
         width = self.dim * (1 + ("+" in pooling))
@@ -275,11 +273,55 @@ class Embedder:
         check_tokens([distinct], warn_spaces=False)
         with torch.inference_mode():
             for start in range(0, len(distinct), 4096):
-                self._encode(distinct[start : start + 4096])
+                self.type_vectors(distinct[start : start + 4096])
 
     def clear_cache(self) -> None:
         """Forgets all encoded word types."""
         self._cache.clear()
+
+    def log_probs(self, tokens: Sequence[str]) -> tuple[Array, Array]:
+        """Scores a sentence with the language model, from the model's initial state.
+
+        Args:
+            tokens: T tokens; words outside the vocabulary count as `<UNK>`.
+
+        Returns:
+            Forward and backward (T+1,) float32 natural log-probabilities: forward[t] is that of
+            token t+1 (the last of `</S>`), backward[t] that of token t (the first of `<S>`).
+
+        Raises:
+            ConfigError: The model has no softmax.
+        """
+        check_tokens([tokens])
+        return scoring.log_probs(self, tokens)
+
+    def perplexity(
+        self, sentences: Sequence[Sequence[str]], *, state: StatePolicy = "fresh"
+    ) -> Perplexity:
+        """Measures how well the language model foretells text, over its whole vocabulary.
+
+        Args:
+            sentences: Token lists.
+            state: "fresh" starts every sentence from the model's initial state; "carry" runs on
+                from one sentence to the next, from a state of zeros, as bilm-tf's test does.
+
+        Raises:
+            ConfigError: The model has no softmax, or there is no sentence.
+        """
+        check_tokens(sentences)
+        return scoring.perplexity(self, sentences, state)
+
+    def predict(self, tokens: Sequence[str], k: int = 10) -> list[Prediction]:
+        """Names the k words that the language model expects at each position.
+
+        Returns:
+            One prediction per token, which does not see the token itself.
+
+        Raises:
+            ConfigError: The model has no softmax, or k is out of range.
+        """
+        check_tokens([tokens])
+        return scoring.predict(self, tokens, k)
 
     def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
         """Makes the mean state after a sentence the model's initial state.
@@ -296,26 +338,7 @@ class Embedder:
             ConfigError: The model has no state to carry (a stacked LSTM).
         """
         check_tokens(sentences)
-        network = self.bilm.network
-        if not network.has_state:
-            raise ConfigError(
-                "calibrate: this model's LSTM carries no state; there is nothing to calibrate"
-            )
-        if not len(sentences):
-            raise ConfigError("calibrate: give at least one sentence")
-        state: State | None = State(*(torch.zeros_like(x) for x in network.initial_state)).expand(1)
-        total = State(
-            *(torch.zeros_like(part, dtype=torch.float64) for part in network.initial_state)
-        )
-        with torch.inference_mode():
-            for sentence in sentences:
-                batch, vectors = self._pack([sentence], [0])
-                _, state = network.run(vectors, batch, state)
-                assert state is not None
-                for sums, part in zip(total, state, strict=True):
-                    sums += part[:, :, 0]
-        for buffer, sums in zip(network.initial_state, total, strict=True):
-            buffer.copy_(sums / len(sentences))
+        calibrate(self, sentences)
 
     def reset(self) -> None:
         """Forgets the carried state of every row."""
@@ -331,22 +354,29 @@ class Embedder:
             batches = plan([len(sentence) for sentence in sentences], self.batch_tokens)
         for places in batches:
             with torch.inference_mode():
-                batch, vectors = self._pack([sentences[place] for place in places], places)
+                batch, vectors = self.pack([sentences[place] for place in places], places)
                 selected = selection.apply(self._run(batch, vectors), batch.flipped())
                 positions, lengths = batch.unpacked(boundaries=boundaries)
                 in_order = selected.index_select(-2, positions)
             yield batch.rows.tolist(), in_order, lengths
 
-    def _pack(
-        self, sentences: Sequence[Sequence[str]], places: Sequence[int]
+    def pack(
+        self, sentences: Sequence[Sequence[str]], places: Sequence[int] | None = None
     ) -> tuple[Batch, Tensor]:
-        """Packs sentences for their types' vectors (U, D), which the cache supplies."""
+        """Packs sentences; returns the batch and its types' vectors (U, D), from the cache."""
         words, indices = index_words(sentences, self.bilm.boundaries)
         batch = Batch.from_sentences(indices, Types(), rows=places).to(self.bilm.device)
-        return batch, self._encode(words)
+        return batch, self.type_vectors(words)
 
-    def _encode(self, words: Sequence[str]) -> Tensor:
-        """U distinct words -> (U, D)."""
+    def type_vectors(self, words: Sequence[str]) -> Tensor:
+        """Returns the context-free vectors of distinct words, from the cache where it has them.
+
+        Args:
+            words: U distinct words; the boundary words are words like others.
+
+        Returns:
+            (U, D).
+        """
         network = self.bilm.network
         return self._cache.vectors(
             words, lambda missing: network.encode_types(self.bilm.encode_words(missing))
@@ -361,34 +391,6 @@ class Embedder:
         assert after is not None
         self.carried.put(batch.rows, after)
         return layers
-
-
-def find_device(name: str | torch.device) -> torch.device:
-    """Reads a device name; "auto" is a CUDA device if there is one, else the CPU.
-
-    Raises:
-        ConfigError: The name is unknown, or this machine has no such device.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).cpu()  # "meta" is known and holds no numbers
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"device: {str(name)!r} cannot be used here ({reason}); try auto or cpu"
-        ) from None
-    return device
-
-
-def _prepare(bilm: BiLM, device: torch.device, precision: Precision) -> BiLM:
-    """Returns the model frozen, on the device, in the precision; unchanged tensors are shared."""
-    model = bilm.frozen()
-    if precision == "bf16":
-        for parameter in model.parameters():
-            parameter.data = parameter.data.bfloat16().float()
-    return model.to(device)
 
 
 def _to_numpy(tensors: Sequence[Tensor]) -> list[Array]:

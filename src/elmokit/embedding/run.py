@@ -14,12 +14,13 @@ import numpy as np
 import torch
 
 from elmokit.embedding.embedder import Embedder
-from elmokit.embedding.parts import PartedOutput
+from elmokit.embedding.parts import PartedOutput, check_place
 from elmokit.embedding.progress import Progress
 from elmokit.embedding.selection import LayerChoice, Selection
 from elmokit.embedding.settings import EmbedSettings
 from elmokit.embedding.summary import COUNTS, count, describe
 from elmokit.embedding.writers import EmbeddedRow, Volume, writer_for
+from elmokit.embedding.writers.record import to_json
 from elmokit.errors import ConfigError, InputError, OutputError
 from elmokit.nn import State
 from elmokit.nn.pooling import check_pooling
@@ -56,14 +57,18 @@ def embed_file(settings: EmbedSettings) -> Mapping[str, int]:
             batch_tokens=settings.batch_tokens,
         )
         selection = Selection.parse(_layers(settings.layers), None, emb.num_outputs)
+        fixed = _fixed(settings, emb)
+        volume = None if settings.input == "-" else _survey(settings, emb, selection)
         with PartedOutput.open(
             settings.output,
-            settings=_fixed(settings, emb),
+            settings=fixed,
             layout=settings.layout,
             overwrite=settings.overwrite,
             resume=settings.resume,
         ) as output:
-            total = _survey(settings, emb, selection)
+            if volume is not None:
+                _announce(settings, volume)
+            total = None if volume is None else volume.num_tokens
             with Progress(total, output.num_tokens_done) as progress:
                 if not output.is_complete:
                     _embed_rows(settings, emb, selection, output, progress)
@@ -124,33 +129,27 @@ def _records(
     ]
 
 
-def _rows(settings: EmbedSettings) -> Iterator[Row]:
+def _rows(settings: EmbedSettings, *, warn: bool = True) -> Iterator[Row]:
     return read_rows(
         settings.input,
         format=settings.format,
         tokenizer=settings.tokenizer,
         encoding=settings.encoding,
+        warn=warn,
     )
 
 
-def _survey(settings: EmbedSettings, emb: Embedder, selection: Selection) -> int | None:
-    """Reads the input once: finds its faults before hours of work, and estimates the output's size.
-
-    Returns:
-        Tokens in the input; None for standard input, which can be read only once.
-    """
-    if settings.input == "-":
-        return None
+def _survey(settings: EmbedSettings, emb: Embedder, selection: Selection) -> Volume:
+    """Reads the input once: finds its faults before hours of work, and what there is to write."""
     num_rows = num_tokens = num_characters = 0
-    for row in _rows(settings):
+    for row in _rows(settings, warn=False):
         num_rows += 1
         num_tokens += len(row.tokens)
-        # What is not ASCII is stored as an escape of six characters.
         num_characters += sum(
-            len(token) if token.isascii() else 6 * len(token) for token in row.tokens
+            len(token) if token.isascii() else len(to_json(token)) - 2 for token in row.tokens
         )
     num_layers = len(selection.layers) if selection.keep_axis else 1
-    volume = Volume(
+    return Volume(
         num_rows=num_rows,
         num_tokens=num_tokens,
         num_characters=num_characters,
@@ -160,16 +159,18 @@ def _survey(settings: EmbedSettings, emb: Embedder, selection: Selection) -> int
         vector_dim=num_layers * emb.dim,
         dtype=settings.dtype,
     )
+
+
+def _announce(settings: EmbedSettings, volume: Volume) -> None:
     size = writer_for(settings.output, settings.layout).estimate_bytes(volume)
     logger.info(
         "%s: %s rows, %s tokens; %s will hold about %s",
         settings.input,
-        f"{num_rows:,}",
-        f"{num_tokens:,}",
+        f"{volume.num_rows:,}",
+        f"{volume.num_tokens:,}",
         settings.output,
         _readable(size),
     )
-    return num_tokens
 
 
 def _readable(size: float) -> str:
@@ -183,6 +184,7 @@ def _readable(size: float) -> str:
 def _check(settings: EmbedSettings) -> None:
     """Refuses settings that contradict each other, before anything is loaded."""
     writer_for(settings.output, settings.layout)
+    check_place(settings.output, overwrite=settings.overwrite, resume=settings.resume)
     for name in ("batch_tokens", "batch_size", "part_rows", "threads"):
         value = getattr(settings, name)
         if value is not None and value < 1:

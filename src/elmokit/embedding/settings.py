@@ -47,7 +47,7 @@ class EmbedSettings:
     threads: int | None = None
     """CPU threads; all cores if not given."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """fp32 is the reference; bf16 rounds the weights."""
+    """fp32 is the reference; bf16 rounds the LSTM's weights."""
     state: StatePolicy = "fresh"
     """fresh: vectors depend on their row alone. carry: row r of a batch continues row r before."""
     encoding: str = "utf-8"

@@ -91,7 +91,7 @@ class BiLMNetwork(nn.Module):
         return self.token_encoder(types)[:count]  # type: ignore[no-any-return]
 
     def run(
-        self, vectors: Tensor, batch: Batch, state: State | None = None
+        self, vectors: Tensor, batch: Batch, state: State | None = None, *, dropout: float = 0.0
     ) -> tuple[Layers, State | None]:
         """Runs the LSTM layers over a packed batch.
 
@@ -100,6 +100,8 @@ class BiLMNetwork(nn.Module):
             batch: The packed positions.
             state: State of each packed row before the batch, (L, 2, B, D) and (L, 2, B, H); the
                 initial state if absent. A stacked LSTM ignores it.
+            dropout: Probability of dropping an element of any layer's input, as bilm-tf trains
+                (a skip connection adds the input with its dropout).
 
         Returns:
             The layers, and the state after each row's last position (None for a stacked LSTM). For
@@ -117,7 +119,7 @@ class BiLMNetwork(nn.Module):
             ((self.forward_lstm, forward), (self.backward_lstm, backward))
         ):
             start = State(*(part[:, direction] for part in state))
-            outputs, end = self._run_direction(lstm, inputs, batch, start)
+            outputs, end = self._run_direction(lstm, inputs, batch, start, dropout)
             layers.append(outputs)
             ends.append(end)
         return Layers(*layers), State(
@@ -125,15 +127,16 @@ class BiLMNetwork(nn.Module):
         )
 
     def _run_direction(
-        self, lstm: nn.ModuleList, inputs: Tensor, batch: Batch, state: State
+        self, lstm: nn.ModuleList, inputs: Tensor, batch: Batch, state: State, dropout: float
     ) -> tuple[list[Tensor], State]:
         """(N, D) inputs, state (L, B, .) -> L + 1 outputs (N, D) and the state (L, B, .) after."""
         outputs, ends = [inputs], []
         last = batch.last_positions()
         for depth, layer in enumerate(lstm):
-            output, cell = layer(outputs[-1], batch.batch_sizes, state.h[depth], state.c[depth])
+            below = F.dropout(outputs[-1], dropout) if dropout else outputs[-1]
+            output, cell = layer(below, batch.batch_sizes, state.h[depth], state.c[depth])
             ends.append((F.embedding(last, output), cell))
             if self.config.lstm.skip_connections and depth > 0:
-                output = output + outputs[-1]
+                output = output + below
             outputs.append(output)
         return outputs, State(*(torch.stack(parts) for parts in zip(*ends, strict=True)))

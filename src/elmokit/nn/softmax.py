@@ -54,24 +54,26 @@ class LMSoftmax(nn.Module):
         """
         return F.cross_entropy(self(hidden), targets, reduction="none")
 
-    def sampled_loss(self, hidden: Tensor, targets: Tensor, negatives: "Negatives") -> Tensor:
+    def sampled_loss(
+        self, hidden: Tensor, targets: Tensor, negatives: Negatives, *, sparse: bool = False
+    ) -> Tensor:
         """Cross-entropy over the true word and sampled ones, corrected for their chance of a draw.
 
         This is TensorFlow's `sampled_softmax_loss`: the logarithm of its expected count is taken
-        off each logit, and a sampled word that is the true one does not count. The gradient of
-        `weight` is sparse: it has the rows of the words in question only.
+        off each logit, and a sampled word that is the true one does not count.
 
         Args:
             hidden: (N, D) LSTM outputs.
             targets: (N,) int64 words.
             negatives: Sampled words, shared by all predictions.
+            sparse: Whether the gradient of `weight` holds the rows of the words in question only.
 
         Returns:
             (N,) in nats, of the reduced problem: comparable among themselves only.
         """
         num_targets = len(targets)
         rows = torch.cat([targets, negatives.words])
-        weight = F.embedding(rows, self.weight, sparse=True)
+        weight = F.embedding(rows, self.weight, sparse=sparse)
         bias = F.embedding(rows, self.bias[:, None]).squeeze(1)
         true = (hidden * weight[:num_targets]).sum(dim=1) + bias[:num_targets]
         true = true - negatives.expected_count(targets).log()

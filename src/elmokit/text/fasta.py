@@ -14,7 +14,7 @@ _EXPECTED = "*-"
 _NUM_SHOWN = 10
 
 
-def read_fasta(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
+def read_fasta(lines: Iterable[tuple[int, str]], name: str, *, warn: bool = True) -> Iterator[Row]:
     """Yields each record as a row, an empty record as an empty one; letters keep their case.
 
     Symbols other than A-Z, a-z, `*` and `-` stay tokens, and each record that has some is logged as
@@ -23,6 +23,7 @@ def read_fasta(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
     Args:
         lines: Numbered lines.
         name: What messages call the source.
+        warn: Whether odd symbols are logged.
 
     Raises:
         InputError: There is text before the first header.
@@ -32,7 +33,7 @@ def read_fasta(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
     for number, line in lines:
         if line.startswith(">"):
             if header is not None:
-                yield _finish(header, letters, name)
+                yield _finish(header, letters, name, warn)
             header, letters = (number, line[1:]), []
         elif header is not None:
             letters.extend("".join(line.split()))
@@ -42,14 +43,14 @@ def read_fasta(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
                 "expected a header that starts with '>'"
             )
     if header is not None:
-        yield _finish(header, letters, name)
+        yield _finish(header, letters, name, warn)
 
 
-def _finish(header: tuple[int, str], letters: Sequence[str], name: str) -> Row:
+def _finish(header: tuple[int, str], letters: Sequence[str], name: str, warn: bool) -> Row:
     line, title = header
     record_id = (title.split() or [""])[0]
     odd = Counter(symbol for symbol in letters if not _is_expected(symbol))
-    if odd:
+    if odd and warn:
         shown = ", ".join(f"{symbol!r} {count}" for symbol, count in odd.most_common(_NUM_SHOWN))
         more = f" and {len(odd) - _NUM_SHOWN} others" if len(odd) > _NUM_SHOWN else ""
         logger.warning(

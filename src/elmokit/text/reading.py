@@ -43,6 +43,7 @@ def read_rows(
     format: str = "auto",
     tokenizer: str | None = None,
     encoding: str = "utf-8",
+    warn: bool = True,
 ) -> Iterator[Row]:
     """Reads rows one after another; the source is opened with the first.
 
@@ -52,6 +53,7 @@ def read_rows(
         tokenizer: A name for `get_tokenizer`; None for the format's own (`str.split()` for text and
             JSONL, `words` for raw). CoNLL-U and FASTA come in tokens and take none.
         encoding: Encoding of the source, any that Python knows.
+        warn: Whether records with odd symbols are logged (FASTA).
 
     Returns:
         An iterator. Its reading raises InputError if the source is missing, unreadable, damaged or
@@ -82,6 +84,6 @@ def read_rows(
         case "jsonl":
             return read_jsonl(lines, name, cut or cut_whitespace)
         case "fasta":
-            return read_fasta(lines, name)
+            return read_fasta(lines, name, warn=warn)
         case _:
             return read_text(lines, cut)

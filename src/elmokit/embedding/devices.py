@@ -1,0 +1,49 @@
+"""Where a model runs, and in which precision."""
+
+from typing import Literal, get_args
+
+import torch
+
+from elmokit.errors import ConfigError
+from elmokit.model import BiLM
+
+Precision = Literal["fp32", "bf16"]
+"""fp32: the reference. bf16: the LSTM's weights are rounded to bfloat16; all else stays float32."""
+
+
+def find_device(name: str | torch.device) -> torch.device:
+    """Reads a device name; "auto" is a CUDA device if there is one, else the CPU.
+
+    Raises:
+        ConfigError: The name is unknown, or this machine has no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).cpu()  # "meta" is known and holds no numbers
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"device: {str(name)!r} cannot be used here ({reason}); try auto or cpu"
+        ) from None
+    return device
+
+
+def prepare(bilm: BiLM, device: torch.device, precision: Precision) -> BiLM:
+    """Returns the model frozen, on the device, in the precision; unchanged tensors are shared.
+
+    Raises:
+        ConfigError: The precision is unknown.
+    """
+    if precision not in get_args(Precision):
+        raise ConfigError(
+            f"precision: {precision!r} is not one of {', '.join(get_args(Precision))}"
+        )
+    model = bilm.frozen()
+    if precision == "bf16":
+        # The token encoder runs once per word type: rounding it would cost more than it saves.
+        for name, parameter in model.network.named_parameters():
+            if not name.startswith("token_encoder."):
+                parameter.data = parameter.data.bfloat16().float()
+    return model.to(device)
