@@ -1,0 +1,89 @@
+"""The command `elmo`: parses, calls, prints. One file per command group.
+
+Nothing that the parser needs imports torch, numpy or h5py; a command loads them when it runs.
+"""
+
+import contextlib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from elmokit import __version__
+from elmokit.cli.arguments import PROGRAM, parse
+from elmokit.cli.models import ConvertSettings, InfoSettings
+from elmokit.cli.printing import complain, messages_shown, say
+from elmokit.cli.vocab import VocabSettings
+from elmokit.embedding.settings import EmbedSettings
+from elmokit.errors import ElmokitError
+
+_COMMANDS = {
+    "embed": (EmbedSettings, "elmokit.cli.embed:run"),
+    "info": (InfoSettings, "elmokit.cli.models:info"),
+    "convert": (ConvertSettings, "elmokit.cli.models:convert"),
+    "vocab": (VocabSettings, "elmokit.cli.vocab:run"),
+}
+"""Command -> its settings and the function that takes them."""
+
+_UNEXPECTED = 1
+_BAD_INPUT = 2
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command.
+
+    Args:
+        argv: The arguments; those of the process if absent. `--debug` anywhere shows tracebacks.
+
+    Returns:
+        The exit code: 0; 2 for bad input of any kind, 1 for an error that nobody foresaw, 130 for
+        an interruption, each of these with one line on standard error.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    try:
+        with messages_shown():
+            _run([argument for argument in arguments if argument != "--debug"])
+            sys.stdout.flush()  # so that a closed pipe shows here, not when Python ends
+    except SystemExit as stop:  # the parser has printed help
+        return int(stop.code or 0)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        _close_standard_output()
+        return 0
+    except Exception as error:  # whatever it is, a user gets one line
+        if debug:
+            raise
+        message, code = _explain(error)
+        complain(message)
+        return code
+    return 0
+
+
+def _run(arguments: Sequence[str]) -> None:
+    if "--version" in arguments[:1]:
+        say(f"{PROGRAM} {__version__}")
+        return
+    settings = parse(arguments, {name: kind for name, (kind, _) in _COMMANDS.items()})
+    places = dict(_COMMANDS.values())
+    module, function = places[type(settings)].split(":")
+    getattr(importlib.import_module(module), function)(settings)
+
+
+def _explain(error: Exception) -> tuple[str, int]:
+    """Returns what to say of an error, and the exit code."""
+    if isinstance(error, ElmokitError):
+        return str(error), _BAD_INPUT
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'file'}: {error.strerror}", _BAD_INPUT
+    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    return f"unexpected {text}; --debug shows where it comes from", _UNEXPECTED
+
+
+def _close_standard_output() -> None:
+    """Lets Python end without a second complaint about the closed pipe."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,1 @@
+"""Training of biLMs: word list, prepared corpus, streams of windows, and the loop."""

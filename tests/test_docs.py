@@ -1,0 +1,154 @@
+"""Runs what the README and the manual show: Python blocks, and commands that begin with `elmo`.
+
+The blocks of a page run in order, in one namespace and one directory, which holds small models and
+texts under the names that the pages use. A `text` block right after a Python block, and the lines
+after a command, are the output expected there; `...` stands for anything.
+"""
+
+import contextlib
+import doctest
+import io
+import re
+import runpy
+import shlex
+import shutil
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from elmokit import BiLM
+from elmokit.cli import main
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "tests" / "fixtures"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if "_build" not in page.parts]
+
+_FENCE = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_LOADING_LINE = re.compile(r"^\|.*`((?:elmokit\.)?BiLM\.from_pretrained\([^`]*\))`", re.MULTILINE)
+_NOT_OURS = ("make ", "pip ", "git ", "cd ")
+_SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(match[1], match[2], text.count("\n", 0, match.start(2)))
+        for match in _FENCE.finditer(text)
+    ]
+
+
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A directory with what the pages take for granted, as the current one."""
+    model = FIXTURES / "A2_bilm_skip"
+    for name in ("options.json", "weights.hdf5"):
+        (tmp_path / "my-elmo").mkdir(exist_ok=True)
+        shutil.copy(model / name, tmp_path / "my-elmo" / name)
+        shutil.copy(model / name, tmp_path / name)
+    with zipfile.ZipFile(tmp_path / "my-elmo.zip", "w") as archive:
+        archive.write(model / "options.json", "options.json")
+        archive.write(model / "weights.hdf5", "model.hdf5")
+    for name in ("vocab.txt", "token_embeddings.hdf5"):
+        shutil.copy(FIXTURES / "A3_cached_tokens" / name, tmp_path / name)
+    for name, fixture in (("word-model", "A3_token_lm"), ("manylangs", "B_efml_char_cnn")):
+        shutil.copytree(FIXTURES / fixture, tmp_path / name)
+    for data in (ROOT / "examples" / "data").iterdir():
+        shutil.copy(data, tmp_path / data.name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_snippets_run_as_written(page, workplace):
+    namespace: dict[str, object] = {}
+    found = blocks(page)
+    for block, following in zip(found, [*found[1:], None], strict=True):
+        if block.language == "python":
+            printed = run_python(block, page, namespace)
+            if following is not None and following.language == "text":
+                check_output(following.text, printed, f"{page_name(page)}:{following.line}")
+        elif block.language in ("console", "sh", "bash"):
+            run_commands(block, page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_loading_lines_of_tables_load(page, workplace):
+    for line in _LOADING_LINE.findall(page.read_text(encoding="utf-8")):
+        if "hub:" not in line:
+            model = eval(line.removeprefix("elmokit."), {"BiLM": BiLM})
+            assert model.config.dim > 0, line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_to_files(page):
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_manual_and_its_blocks_are_found():
+    assert len(PAGES) > 10
+    assert sum(block.language == "python" for page in PAGES for block in blocks(page)) > 20
+
+
+def run_python(block: Block, page: Path, namespace: dict[str, object]) -> str:
+    # Blank lines before the block, so that a traceback has the line of the page.
+    code = compile("\n" * block.line + block.text, page_name(page), "exec")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, namespace)
+    return printed.getvalue()
+
+
+def run_commands(block: Block, page: Path) -> None:
+    """Runs the commands of a block; in `console` blocks output follows a command after `$`."""
+    text = block.text.replace("\\\n", " ")
+    if block.language == "console":
+        steps = [step.partition("\n") for step in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]]
+    else:
+        steps = [(line, "", "") for line in text.splitlines() if line and line[0] != "#"]
+    for command, _, expected in steps:
+        where = f"{page_name(page)}:{block.line}: {command}"
+        if command.startswith("elmo "):
+            printed, code = run_elmo(command)
+            assert code == (2 if expected.startswith("elmo: ") else 0), f"{where}\n{printed}"
+            if expected:
+                check_output(expected, printed, where)
+        else:
+            assert command.startswith(_NOT_OURS), where
+
+
+def run_elmo(command: str) -> tuple[str, int]:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = main(shlex.split(command, comments=True)[1:])
+    return printed.getvalue(), code
+
+
+def check_output(expected: str, printed: str, where: str) -> None:
+    same = doctest.OutputChecker().check_output(expected, printed, _SAME)
+    assert same, f"{where}: expected\n{expected}\nfound\n{printed}"
+
+
+def test_example_shows_embeddings(workplace, monkeypatch, capsys):
+    printed, code = run_elmo("elmo embed sentences.txt -o demo.h5")
+    assert code == 0, printed
+    script = ROOT / "examples" / "show_embeddings.py"
+    monkeypatch.setattr(sys, "argv", [str(script), "demo.h5"])
+    runpy.run_path(str(script), run_name="__main__")
+    assert " 11  (4, 2, 32)             Home ." in capsys.readouterr().out.splitlines()
