@@ -23,3 +23,7 @@ class OutputError(ElmokitError):
 
 class MissingExtraError(ElmokitError, ImportError):
     """An optional dependency is needed and not installed."""
+
+
+class TrainingError(ElmokitError):
+    """Training cannot go on: numbers are no longer finite, or a resumed run differs."""

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 
 from elmokit import __version__
 from elmokit.cli.arguments import PROGRAM, parse
+from elmokit.cli.language import PerplexitySettings, PredictSettings
 from elmokit.cli.models import ConvertSettings, InfoSettings
 from elmokit.cli.printing import complain, messages_shown, say
+from elmokit.cli.train import TrainSettings
 from elmokit.cli.vocab import VocabSettings
 from elmokit.embedding.settings import EmbedSettings
 from elmokit.errors import ElmokitError
@@ -22,6 +24,9 @@ _COMMANDS = {
     "info": (InfoSettings, "elmokit.cli.models:info"),
     "convert": (ConvertSettings, "elmokit.cli.models:convert"),
     "vocab": (VocabSettings, "elmokit.cli.vocab:run"),
+    "train": (TrainSettings, "elmokit.cli.train:run"),
+    "perplexity": (PerplexitySettings, "elmokit.cli.language:perplexity"),
+    "predict": (PredictSettings, "elmokit.cli.language:predict"),
 }
 """Command -> its settings and the function that takes them."""
 

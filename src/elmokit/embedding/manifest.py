@@ -114,7 +114,7 @@ class Manifest:
             )
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes | memoryview) -> None:
     """Writes a file beside its place, syncs it and moves it there."""
     temporary = path.with_name(f"{path.name}.tmp")
     temporary.write_bytes(data)

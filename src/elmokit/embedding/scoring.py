@@ -84,13 +84,14 @@ def perplexity(
             sums[0] += target_losses(softmax, ahead, next_words).double().sum().cpu()
             sums[1] += target_losses(softmax, back, previous_words).double().sum().cpu()
             count += len(ahead)
-    forward, backward = (sums / count).tolist()
+    return perplexity_of(sums, count, _unknown_rate(vocabulary, sentences))
+
+
+def perplexity_of(sums: Tensor, num_predictions: int, unknown_rate: float) -> Perplexity:
+    """Turns (2,) summed losses, forward and backward, into perplexities."""
+    forward, backward = (sums / num_predictions).tolist()
     return Perplexity(
-        math.exp(forward),
-        math.exp(backward),
-        math.exp((forward + backward) / 2),
-        count,
-        _unknown_rate(vocabulary, sentences),
+        _exp(forward), _exp(backward), _exp((forward + backward) / 2), num_predictions, unknown_rate
     )
 
 
@@ -200,6 +201,10 @@ def _targets(bilm: BiLM, vocabulary: Vocabulary, tokens: Sequence[str]) -> Tenso
     """(T + 2,) rows of the softmax for `<S>`, the tokens and `</S>`."""
     begin, end = bilm.boundaries
     return torch.tensor([vocabulary.encode(word) for word in (begin, *tokens, end)])
+
+
+def _exp(loss: float) -> float:
+    return math.exp(loss) if loss < 700 else math.inf
 
 
 def _unknown_rate(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> float:

@@ -48,6 +48,8 @@ _TYPES, _RECORD = "types.txt", "corpus.json"
 
 _BLOCK_TOKENS = 1 << 20
 
+_MEND = "prepare the corpus again"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -101,6 +103,8 @@ class Record:
 def write_arrays(files: Sequence[Path], encoding: str, directory: Path) -> None:
     """Reads a text into a folder; arrays of another text there are replaced at the end.
 
+    A process that is killed leaves a folder `preparing-*` in it, which may be removed.
+
     Args:
         files: Text, one sentence per line, tokens are `str.split()`; a blank line is no sentence.
         encoding: Its encoding.
@@ -108,7 +112,8 @@ def write_arrays(files: Sequence[Path], encoding: str, directory: Path) -> None:
 
     Raises:
         InputError: The text cannot be read, changes meanwhile, or has no sentence.
-        OSError: The folder cannot be written; what was in it stays.
+        OSError: The folder cannot be written; if that shows before the arrays are complete, what
+            was in it stays.
     """
     sources = tuple(Source.of(file) for file in files)
     directory.mkdir(parents=True, exist_ok=True)
@@ -135,14 +140,14 @@ def read_record(directory: Path) -> Record:
         version = data["version"]
         if version != VERSION:
             raise InputError(
-                f"{path}: has version {version}, this elmokit reads {VERSION}; {_again(directory)}"
+                f"{path}: has version {version}, this elmokit reads {VERSION}; {_MEND}"
             )
         return parse(Record, data, str(path))
     except OSError as error:
         reason = error.strerror
     except (ConfigError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
         reason = f"damaged ({error!r})"
-    raise InputError(f"{path}: {reason}; {_again(directory)}")
+    raise InputError(f"{path}: {reason}; {_MEND}")
 
 
 def map_array(directory: Path, record: Record, name: str) -> NDArray[Any]:
@@ -158,8 +163,8 @@ def map_array(directory: Path, record: Record, name: str) -> NDArray[Any]:
         if found == expected:
             return np.asarray(np.memmap(path, dtype, mode="r"))
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; {_again(directory)}") from None
-    raise InputError(f"{path}: {found} bytes, expected {expected}; {_again(directory)}")
+        raise InputError(f"{path}: {error.strerror}; {_MEND}") from None
+    raise InputError(f"{path}: {found} bytes, expected {expected}; {_MEND}")
 
 
 def read_types(directory: Path, record: Record) -> tuple[str, ...]:
@@ -172,24 +177,18 @@ def read_types(directory: Path, record: Record) -> tuple[str, ...]:
     try:
         text = path.read_bytes().decode("utf-8", "surrogatepass")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}; {_again(directory)}") from None
+        raise InputError(f"{path}: {error.strerror}; {_MEND}") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: damaged ({error}); {_again(directory)}") from None
+        raise InputError(f"{path}: damaged ({error}); {_MEND}") from None
     types = tuple(text.split("\n")[:-1])
     if len(types) != record.num_types:
-        raise InputError(
-            f"{path}: {len(types)} types, expected {record.num_types}; {_again(directory)}"
-        )
+        raise InputError(f"{path}: {len(types)} types, expected {record.num_types}; {_MEND}")
     return types
 
 
 def digest(*parts: bytes) -> str:
     """Returns the SHA-256 of parts end to end, as hexadecimal digits."""
     return hashlib.sha256(b"".join(parts)).hexdigest()
-
-
-def _again(directory: Path) -> str:
-    return f"remove the folder {directory} and prepare the corpus again"
 
 
 class _TypeNumbers(dict[str, int]):

@@ -14,6 +14,7 @@ MAY_CHANGE = frozenset(
         "run_dir",
         "device",
         "threads",
+        "tensorboard",
         "schedule.epochs",
         "schedule.steps",
         "schedule.evaluate_every",
@@ -196,6 +197,8 @@ class TrainConfig(Section):
     """cpu, cuda, ...; auto takes a GPU if there is one."""
     threads: int | None = None
     """CPU threads per process; all cores if null."""
+    tensorboard: bool = False
+    """Write the log for TensorBoard too, into run_dir/tensorboard."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """bf16 runs matrix products in bfloat16, for GPUs that are faster then."""
 

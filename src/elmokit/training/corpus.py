@@ -159,10 +159,13 @@ def open_corpus(directory: Path, vocabulary: Vocabulary) -> Corpus:
 
 
 def _holds(directory: Path, files: Sequence[Path], encoding: str) -> bool:
-    """Tells whether a folder was made from these files as they are now."""
+    """Tells whether a folder was made from these files as they are now, and is complete."""
     sources = tuple(Source.of(file) for file in files)
     try:
         record = read_record(directory)
+        read_types(directory, record)
+        for name in (TOKENS, OFFSETS, COUNTS):
+            map_array(directory, record, name)
     except InputError:  # no corpus, or a damaged one
         return False
     return (record.sources, record.encoding) == (sources, encoding)

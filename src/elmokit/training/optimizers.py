@@ -47,6 +47,10 @@ class Optimizers:
         if sparse:
             self._optimizers.append(SparseAdam(list(sparse), rate))
 
+    def clip(self) -> float:
+        """Limits the gradients; returns the norm of all of them together before that."""
+        return clip_gradients(self.parameters, self.config.clip_norm)
+
     def step(self, step: int, num_steps: int) -> float:
         """Moves the weights along their gradients and clears these.
 
@@ -55,16 +59,15 @@ class Optimizers:
             num_steps: Steps in all.
 
         Returns:
-            The norm of all gradients together, before its limit.
+            The learning rate.
         """
-        norm = clip_gradients(self.parameters, self.config.clip_norm)
         rate = self.config.learning_rate * rate_factor(self.config, step, num_steps)
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        return norm
+        return rate
 
     def state_dict(self) -> list[dict[str, Any]]:
         """Returns everything a resumed run needs."""

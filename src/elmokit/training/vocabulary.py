@@ -90,7 +90,7 @@ def make_vocabulary(
     _check_place(output, files, overwrite=overwrite)
     counts = count_words(files, encoding=encoding, processes=processes or os.cpu_count() or 1)
     vocabulary = choose_words(counts.words, max_size=max_size, min_count=min_count)
-    _write(vocabulary, output)
+    write_vocabulary(vocabulary, output)
     known = sum(counts.words[word] for word in vocabulary.words if word != UNKNOWN)
     return VocabularySummary(
         num_words=len(vocabulary.words),
@@ -251,7 +251,13 @@ def _check_place(output: Path, files: Sequence[Path], *, overwrite: bool) -> Non
         raise OutputError(f"{output}: exists; use --overwrite to replace it, or give another name")
 
 
-def _write(vocabulary: Vocabulary, output: Path) -> None:
+def write_vocabulary(vocabulary: Vocabulary, output: Path) -> None:
+    """Writes a word list, one word per line, in the place of an old one.
+
+    Raises:
+        InputError: A word cannot be written as UTF-8.
+        OutputError: The file cannot be written.
+    """
     text = "".join(f"{word}\n" for word in vocabulary.words)
     try:
         write_atomically(output, text.encode("utf-8"))

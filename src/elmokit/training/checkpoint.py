@@ -1,0 +1,96 @@
+"""The state of a run on disk, so that it goes on bit for bit, and what may differ when it does."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmokit.embedding.manifest import write_atomically
+from elmokit.errors import CheckpointError, OutputError
+from elmokit.training.config import MAY_CHANGE, TrainConfig
+
+CHECKPOINT = "checkpoint.pt"
+"""Name of the file in a run's directory."""
+
+VERSION = 1
+
+
+def save(run_dir: Path, config: TrainConfig, content: dict[str, Any]) -> None:
+    """Puts a checkpoint in the place of the last one; a crash leaves one or the other.
+
+    Args:
+        run_dir: The run's directory.
+        config: The run.
+        content: Tensors, numbers, texts, and lists and dicts of them.
+
+    Raises:
+        OutputError: The disk is full or refuses; the last checkpoint is kept.
+    """
+    buffer = io.BytesIO()
+    torch.save({"version": VERSION, "config": config.to_dict(), **content}, buffer)
+    path = run_dir / CHECKPOINT
+    try:
+        write_atomically(path, buffer.getbuffer())
+    except OSError as error:
+        path.with_name(f"{path.name}.tmp").unlink(missing_ok=True)
+        raise OutputError(
+            f"{path}: cannot be written ({error.strerror}); the last checkpoint is kept: free some "
+            "space, then go on with --resume"
+        ) from None
+
+
+def load(run_dir: Path, config: TrainConfig) -> dict[str, Any]:
+    """Reads a checkpoint for a run that goes on.
+
+    Args:
+        run_dir: The run's directory.
+        config: The run as it is to go on.
+
+    Raises:
+        CheckpointError: There is none, or it is damaged.
+        OutputError: A setting differs that must not; the message has each, then and now.
+    """
+    path = run_dir / CHECKPOINT
+    if not path.is_file():
+        raise CheckpointError(f"{path}: there is no checkpoint to resume; start without --resume")
+    try:
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        version = content["version"]
+    except Exception as error:  # the kinds of damage that torch.load meets are many
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise CheckpointError(f"{path}: truncated or damaged ({reason}); begin a new run") from None
+    if version != VERSION:
+        raise CheckpointError(f"{path}: version {version}, this elmokit reads {VERSION}")
+    changes = differences(content["config"], config.to_dict())
+    if changes:
+        raise OutputError(
+            f"{run_dir}: cannot resume with other settings ({'; '.join(changes)}); change them "
+            "back, or begin a new run with another run_dir"
+        )
+    return content
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Returns `key: old -> new` for each setting that differs and must not."""
+    before, after = _flat(old), _flat(new)
+    return [
+        f"{key}: {before.get(key)} -> {after.get(key)}"
+        for key in sorted({*before, *after})
+        if key not in MAY_CHANGE and before.get(key) != after.get(key)
+    ]
+
+
+def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = _plain(value)
+    return flat
+
+
+def _plain(value: Any) -> Any:
+    """Lists for tuples, which compare as unequal otherwise."""
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,88 @@
+"""What a run tells: JSON lines always, TensorBoard on demand, the console for people."""
+
+import json
+import logging
+import math
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from elmokit.embedding.manifest import write_atomically
+from elmokit.errors import MissingExtraError
+
+logger = logging.getLogger(__name__)
+
+LOG = "log.jsonl"
+"""Name of the file in a run's directory: one JSON object a line, with `step` and `kind`."""
+
+
+class Record:
+    """The log of a run; a context manager."""
+
+    def __init__(self, run_dir: Path, *, step: int, tensorboard: bool) -> None:
+        """Opens the log.
+
+        Args:
+            run_dir: The run's directory.
+            step: Where the run begins or goes on; lines of later steps are dropped, since these
+                steps are made again.
+            tensorboard: Whether to write for TensorBoard too, into `run_dir`/tensorboard.
+
+        Raises:
+            MissingExtraError: TensorBoard is wanted and not installed.
+        """
+        path = run_dir / LOG
+        if path.exists():
+            write_atomically(path, _lines_until(path, step))
+        self._file = path.open("a", encoding="utf-8")
+        self._board = _board(run_dir / "tensorboard", step) if tensorboard else None
+
+    def write(self, kind: str, step: int, **values: Any) -> None:
+        """Adds a line; numbers that are not finite become null."""
+        finite = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
+        self._file.write(json.dumps({"kind": kind, "step": step, **finite}) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in finite.items():
+                if isinstance(value, int | float):
+                    self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def _lines_until(path: Path, step: int) -> bytes:
+    """Returns the complete lines of steps up to `step`."""
+    kept = []
+    for line in path.read_bytes().splitlines(keepends=True):
+        try:
+            if line.endswith(b"\n") and json.loads(line)["step"] <= step:
+                kept.append(line)
+        except (ValueError, KeyError, TypeError):
+            logger.warning("%s: dropped a line that is no record", path)
+    return b"".join(kept)
+
+
+def _board(directory: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError as error:
+        if error.name not in ("tensorboard", "torch.utils.tensorboard"):
+            raise
+        raise MissingExtraError(
+            'tensorboard: is not installed; pip install "elmokit[train]", or set it to false'
+        ) from None
+    return SummaryWriter(str(directory), purge_step=step + 1)
