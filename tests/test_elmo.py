@@ -196,6 +196,53 @@ def test_wrong_settings_are_refused(settings, message):
         elmo(**settings)
 
 
+def test_under_autocast():
+    ids = batch_to_ids(SENTENCES)
+    for trainable in (False, True):
+        module = elmo(trainable=trainable)
+        right = module(ids).representations[0]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = module(ids).representations[0]
+            module.eval()
+            with torch.no_grad():
+                evaluated = module(ids).representations[0]
+        torch.testing.assert_close(found.float(), right, rtol=0.1, atol=0.1)
+        torch.testing.assert_close(evaluated.float(), right, rtol=0.1, atol=0.1)
+
+
+def test_a_carried_state_follows_a_cast():
+    module = elmo(state="carry").eval()
+    ids = batch_to_ids(SENTENCES)
+    first = module(ids).representations[0]
+    second = module.double()(ids).representations[0]
+    assert second.dtype == torch.float64
+    assert (second - first).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([["a"]], "expected a Batch or character ids, found list"),
+        (torch.full((1, 1, 50), 262), r"expected 0\.\.261, found 262"),
+        (torch.full((1, 1, 50), -1), r"expected 0\.\.261, found -1"),
+        (torch.ones(1, 1, 50), "expected integers, found torch.float32"),
+    ],
+)
+def test_what_is_no_batch_is_refused(inputs, message):
+    with pytest.raises(InputError, match=message):
+        elmo()(inputs)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(ConfigError, match=r"expected a BiLM, found str; .*from_pretrained"):
+        Elmo("default")
+
+
+def test_small_integer_ids_are_ids():
+    module, ids = elmo().eval(), batch_to_ids(SENTENCES)
+    torch.testing.assert_close(module(ids.int()).representations, module(ids).representations)
+
+
 def test_ids_of_another_limit_are_refused():
     with pytest.raises(InputError, match="max_characters=50"):
         elmo()(batch_to_ids(SENTENCES, max_characters=10))

@@ -268,7 +268,9 @@ def test_a_frozen_model_shares_memory_and_takes_no_gradient():
         assert parameter.requires_grad
         assert not other.requires_grad
         assert other.data_ptr() == parameter.data_ptr(), name
-    assert frozen.initial_state.h is bilm.initial_state.h
+    # A state of its own, which may be calibrated without a change to others.
+    assert torch.equal(frozen.initial_state.h, bilm.initial_state.h)
+    assert frozen.initial_state.h.data_ptr() != bilm.initial_state.h.data_ptr()
     assert frozen.alphabet is bilm.alphabet
     assert torch.equal(top(frozen), top(bilm))
     assert not top_with_graph(frozen).requires_grad

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from elmokit.batch import Batch
 from elmokit.characters import ByteAlphabet
 from elmokit.config import StatePolicy
-from elmokit.errors import ConfigError
+from elmokit.errors import ConfigError, InputError
 from elmokit.model import BiLM, batch_to_ids
 from elmokit.nn import CarriedState, ScalarMix
 
@@ -72,6 +72,11 @@ class Elmo(nn.Module):
             ConfigError: An argument is out of its range.
         """
         super().__init__()
+        if not isinstance(bilm, BiLM):
+            raise ConfigError(
+                f"bilm: expected a BiLM, found {type(bilm).__name__}; load one with "
+                "BiLM.from_pretrained(...)"
+            )
         if num_outputs < 1:
             raise ConfigError(f"num_outputs: {num_outputs} must be 1 or more")
         if not 0 <= dropout < 1:
@@ -111,9 +116,14 @@ class Elmo(nn.Module):
             plus 2 if boundaries are kept.
 
         Raises:
-            InputError: The ids have a wrong shape.
+            InputError: The input is no batch, or the ids have a wrong shape.
             ConfigError: Ids were given to a model that does not read the byte alphabet.
         """
+        if not isinstance(inputs, Batch | Tensor):
+            raise InputError(
+                f"inputs: expected a Batch or character ids, found {type(inputs).__name__}; give "
+                "bilm.encode(sentences)"
+            )
         if isinstance(inputs, Tensor):
             batch, num_tokens = self._pack(inputs), inputs.size(1)
         else:
@@ -149,8 +159,9 @@ class Elmo(nn.Module):
                 "character ids: this model does not read the byte alphabet; "
                 "give bilm.encode(sentences)"
             )
+        _check_ids(char_ids, alphabet.num_characters)
         begin, end = batch_to_ids([self.bilm.boundaries], alphabet.max_characters)[0]
-        return Batch.from_ids(char_ids.to(self.bilm.device), begin, end)
+        return Batch.from_ids(char_ids.to(self.bilm.device, torch.int64), begin, end)
 
     def _run(self, batch: Batch) -> list[Tensor]:
         """Returns the (N, 2D) layers of a packed batch."""
@@ -172,3 +183,16 @@ class Elmo(nn.Module):
         place[mask] = positions + 1
         caller_order = torch.argsort(batch.rows)
         return place[caller_order], mask[caller_order]
+
+
+def _check_ids(char_ids: Tensor, most: int) -> None:
+    """Raises InputError if these cannot be character ids."""
+    if char_ids.is_floating_point() or char_ids.is_complex() or char_ids.dtype == torch.bool:
+        raise InputError(
+            f"character ids: expected integers, found {char_ids.dtype}; make them with batch_to_ids"
+        )
+    if char_ids.numel() and not 0 <= int(char_ids.min()) <= int(char_ids.max()) <= most:
+        raise InputError(
+            f"character ids: expected 0..{most}, found {int(char_ids.min())} to "
+            f"{int(char_ids.max())}; make them with batch_to_ids"
+        )

@@ -19,7 +19,7 @@ from elmokit.checkpoints.checkpoint import Checkpoint
 from elmokit.config import BiLMConfig, Card, CharCNNConfig
 from elmokit.errors import ConfigError
 from elmokit.nn import BiLMNetwork, LMSoftmax, State
-from elmokit.text.tokens import check_tokens
+from elmokit.text.tokens import token_lists
 from elmokit.vocabulary import InputWords, Vocabulary
 
 _SOFTMAX = "softmax."
@@ -197,8 +197,7 @@ class BiLM(nn.Module):
         Raises:
             InputError: The input is not a list of token lists, or has no sentence.
         """
-        check_tokens(sentences)
-        words, indices = index_words(sentences, self.boundaries)
+        words, indices = index_words(token_lists(sentences), self.boundaries)
         batch = Batch.from_sentences(indices, self.encode_words(words))
         return batch.to(self.device)
 
@@ -231,13 +230,26 @@ class BiLM(nn.Module):
         known = self.vocabulary.characters
         return sum(character not in known for character in word)
 
+    @property
+    def knows_characters(self) -> bool:
+        """Whether `count_unknown` can tell: bytes need the training vocabulary for that."""
+        return not isinstance(self.alphabet, ByteAlphabet) or self.vocabulary is not None
+
+    @property
+    def title(self) -> str:
+        """The model's name, or its widths where it has none."""
+        lstm = self.config.lstm
+        widths = f"{lstm.num_layers} layers, cell {lstm.cell_dim}, projection {lstm.projection_dim}"
+        return self.card.name or f"{widths}, no name recorded"
+
     def frozen(self) -> Self:
         """Returns a model that shares this one's tensors and whose parameters take no gradient."""
         shared: dict[int, object] = {
             id(parameter): nn.Parameter(parameter.detach(), requires_grad=False)
             for parameter in self.parameters()
         }
-        unchanging = (*self.buffers(), self.alphabet, self.words, self.vocabulary)
+        # The initial state is not shared: each copy may be calibrated by itself.
+        unchanging = (self.alphabet, self.words, self.vocabulary)
         shared.update((id(part), part) for part in unchanging)
         return copy.deepcopy(self, shared).eval()
 
@@ -268,13 +280,13 @@ def batch_to_ids(
         InputError: The input is not a list of token lists.
         ConfigError: The limit leaves no room for a character.
     """
-    check_tokens(sentences)
+    rows = list(token_lists(sentences))
     alphabet = ByteAlphabet(max_characters=max_characters)
-    longest = max(map(len, sentences), default=0)
-    ids = torch.zeros(len(sentences), longest, max_characters, dtype=torch.int64)
-    for row, sentence in enumerate(sentences):
-        if sentence:
-            ids[row, : len(sentence)] = _pad_words(sentence, alphabet)
+    longest = max(map(len, rows), default=0)
+    ids = torch.zeros(len(rows), longest, max_characters, dtype=torch.int64)
+    for row, tokens in enumerate(rows):
+        if tokens:
+            ids[row, : len(tokens)] = _pad_words(tokens, alphabet)
     return ids
 
 

@@ -118,6 +118,7 @@ def test_carry_in_a_stream_takes_a_part_as_a_batch():
 def test_calibration_stores_the_mean_state_after_a_sentence():
     bilm = char_bilm()
     text = [sentence for sentence in SENTENCES if sentence]
+    others = Embedder(bilm)
     carrying = Embedder(bilm, state="carry")
     states = []
     for sentence in text:
@@ -128,23 +129,26 @@ def test_calibration_stores_the_mean_state_after_a_sentence():
     emb.calibrate(text)
     for part, name in enumerate(("h", "c")):
         mean = torch.stack([state[part][:, :, 0] for state in states]).mean(0)
-        torch.testing.assert_close(bilm.initial_state[part], mean, rtol=1e-5, atol=1e-6, msg=name)
+        torch.testing.assert_close(
+            emb.bilm.initial_state[part], mean, rtol=1e-5, atol=1e-6, msg=name
+        )
     after = emb.embed(SENTENCES)
     assert np.abs(after[0] - before[0]).max() > 1e-4
     np.testing.assert_array_equal(emb.embed(SENTENCES)[0], after[0])
+    np.testing.assert_array_equal(others.embed(SENTENCES)[0], before[0])  # has a state of its own
     emb.calibrate(text)  # starts from zero again, so nothing changes
     np.testing.assert_array_equal(emb.embed(SENTENCES)[0], after[0])
 
 
 def test_calibration_is_saved_natively_and_dropped_with_a_warning_elsewhere(tmp_path):
-    bilm = char_bilm()
-    emb = Embedder(bilm)
+    emb = Embedder(char_bilm())
     emb.calibrate(SENTENCES)
-    bilm.save_pretrained(tmp_path / "native")
+    emb.bilm.save_pretrained(tmp_path / "native")
     loaded = BiLM.from_pretrained(tmp_path / "native")
-    assert torch.equal(loaded.initial_state.c, bilm.initial_state.c)
+    assert torch.equal(loaded.initial_state.c, emb.bilm.initial_state.c)
+    assert loaded.initial_state.c.any()
     with pytest.warns(UserWarning, match="initial state"):
-        bilm.save_pretrained(tmp_path / "old", format="allennlp")
+        emb.bilm.save_pretrained(tmp_path / "old", format="allennlp")
     assert not BiLM.from_pretrained(tmp_path / "old").initial_state.c.any()
 
 
@@ -228,6 +232,36 @@ def test_wrong_input_is_refused(emb):
         emb.embed_sentences(SENTENCES, pooling="min")
     with pytest.raises(ConfigError, match="at least one sentence"):
         emb.calibrate([])
+
+
+def test_iterators_and_labelled_columns_are_read_in_order(emb):
+    right = emb.embed(SENTENCES)
+    for sentences in (iter(SENTENCES), dict(enumerate(SENTENCES)).values(), tuple(SENTENCES)):
+        for one, other in zip(emb.embed(sentences), right, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_an_autocast_of_the_caller_changes_nothing(emb):
+    right = emb.embed(SENTENCES)
+    emb.clear_cache()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for one, other in zip(emb.embed(SENTENCES), right, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
+def test_models_of_another_type_are_cast(kind):
+    emb = Embedder(char_bilm().to(kind))
+    assert emb.embed(SENTENCES)[0].dtype == np.float32
+    assert np.isfinite(emb.embed(SENTENCES)[0]).all()
+
+
+def test_a_stream_checks_its_rows_and_sizes(emb):
+    for sentences, place in (([None], r"\[0\]"), ([["a"], 5], r"\[1\]"), (5, "")):
+        with pytest.raises(InputError, match=f"sentences{place}: expected"):
+            list(emb.stream(sentences))
+    with pytest.raises(ConfigError, match="batch_size"):
+        list(emb.stream(SENTENCES, batch_size=0))
 
 
 def test_a_token_with_a_space_is_embedded_with_a_warning(emb):

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -50,8 +51,17 @@ def test_unknown_layers_are_refused(choice):
         Selection.parse(choice, None, 3)
 
 
+def test_numbers_of_numpy_and_torch_are_numbers():
+    for choice in (np.int64(1), np.array([0, 2]), range(2)):
+        assert Selection.parse(choice, None, 3).keep_axis is not isinstance(choice, np.int64)
+    with pytest.raises(ConfigError, match="layers"):
+        Selection.parse(np.array(1.5), None, 3)
+
+
 def test_weights_that_do_not_fit_are_refused():
     with pytest.raises(ConfigError, match="expected 3, one per layer, found 2"):
         Selection.parse("all", [1, 2], 3)
+    with pytest.raises(ConfigError, match="expected numbers"):
+        Selection.parse("all", [None, 1, 2], 3)
     with pytest.raises(ConfigError, match="not both"):
         Selection.parse("top", [1, 0, 0], 3)

@@ -41,8 +41,19 @@ def test_escapes_are_looked_for_in_the_text_where_a_tokeniser_cut_it():
 
 def test_the_line_names_what_there_is():
     counts = dict.fromkeys(COUNTS, 0) | {"rows": 1000, "tokens": 2500, "cut_tokens": 3}
-    line = describe(counts, 1234.5)
-    assert line == "1,000 rows, 2,500 tokens (3 cut, 0 unknown characters), 1,234 tokens per second"
-    line = describe(counts | {"unknown_words": 7, "html_escapes": 2}, 1.0)
+    assert describe(counts, 1234.5, 2.0) == (
+        "1,000 rows, 2,500 tokens (3 cut, 0 unknown characters), 1,234 tokens per second, "
+        "2.0 seconds in all"
+    )
+    line = describe(counts | {"rows": 1, "unknown_words": 7, "html_escapes": 1}, 1.0, 2.0)
+    assert line.startswith("1 row, 2,500 tokens")
     assert "7 unknown words" in line
-    assert "2 HTML escapes" in line
+    assert "1 HTML escape such as" in line
+
+
+def test_characters_that_cannot_be_told_are_not_called_known():
+    counts = dict.fromkeys(COUNTS, 0)
+    assert "unknown characters not told" in describe(counts, 1.0, 1.0, knows_characters=False)
+    counts["unknown_characters"] = 1  # lone surrogates have no bytes
+    assert "1 unknown character," not in describe(counts, 1.0, 1.0, knows_characters=False)
+    assert "1 unknown character)" in describe(counts, 1.0, 1.0, knows_characters=False)

@@ -44,3 +44,9 @@ def test_refuses_another_number_of_layers():
         ScalarMix(3, weights=[1.0, 2.0])
     with pytest.raises(ConfigError, match="built for 3 layers, given 2"):
         ScalarMix(3)([torch.zeros(1, 2)] * 2)
+
+
+def test_a_mask_of_zeros_and_ones_is_a_mask():
+    mix, layer = ScalarMix(1, layer_norm=True), torch.randn(2, 3, 4)
+    mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+    assert torch.equal(mix([layer], mask), mix([layer], mask.bool()))

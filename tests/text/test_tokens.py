@@ -1,10 +1,8 @@
-import warnings
-
 import numpy as np
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.text.tokens import check_tokens, count_html_escapes
+from elmokit.text.tokens import count_html_escapes, token_lists
 
 SPLIT = r"split it first: sentence\.split\(\)"
 
@@ -20,7 +18,30 @@ SPLIT = r"split it first: sentence\.split\(\)"
     ],
 )
 def test_lists_of_tokens_pass_without_a_word(sentences):
-    check_tokens(sentences)
+    assert list(token_lists(sentences)) == [list(sentence) for sentence in sentences]
+
+
+class Column:
+    """Iterates over values and looks up labels, as a column of a data frame does."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter(self.values.values())
+
+    def __getitem__(self, label):
+        return self.values[label]
+
+
+def test_the_order_is_that_of_iteration():
+    column = Column({2: ["a", "x"], 0: Column({1: "b", 0: "c"}), 1: ()})
+    assert list(token_lists(column)) == [["a", "x"], ["b", "c"], []]
+    assert list(token_lists(iter([["a"], iter(["b"])]))) == [["a"], ["b"]]
+    assert list(token_lists({"x": ["a"], "y": ["b"]}.values())) == [["a"], ["b"]]
 
 
 @pytest.mark.parametrize(
@@ -37,32 +58,27 @@ def test_lists_of_tokens_pass_without_a_word(sentences):
         ([7], r"^sentences\[0\]: expected a list of tokens, .* type int"),
         ([{"a": 1}], r"^sentences\[0\]: expected a list of tokens, .* type dict"),
         ([{"a"}], r"^sentences\[0\]: expected a list of tokens, .* type set"),
-        ([iter(["a"])], r"^sentences\[0\]: expected a list of tokens, .* type list_iterator"),
+        ({"a": ["b"]}, r"^sentences: expected lists of tokens, .* type dict"),
+        ({("a",)}, r"^sentences: expected lists of tokens, .* type set"),
         (None, r"^sentences: expected lists of tokens, found None"),
         (5, r"^sentences: expected lists of tokens, .* type int"),
     ],
 )
 def test_what_is_no_list_of_tokens_is_refused_with_its_place(sentences, message):
     with pytest.raises(InputError, match=message):
-        check_tokens(sentences)
+        list(token_lists(sentences))
 
 
-def test_white_space_in_tokens_warns_once_with_first_place_and_count():
+def test_white_space_in_tokens_warns_once_with_its_first_place():
     sentences = [["a"], ["b", "New York"], ["c\td", "e"], ["\u00a0"]]
 
     def embed() -> None:
-        check_tokens(sentences)
+        list(token_lists(sentences))
 
-    with pytest.warns(UserWarning, match=r"^sentences\[1\]\[1\]: .*\(3 such tokens") as caught:
+    with pytest.warns(UserWarning, match=r"^sentences\[1\]\[1\]: .*white space") as caught:
         embed()
     (warning,) = caught
     assert warning.filename == __file__  # the caller of what checks, not this library
-
-
-def test_white_space_may_be_passed_over():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_tokens([["New York"]], warn_spaces=False)
 
 
 @pytest.mark.parametrize(

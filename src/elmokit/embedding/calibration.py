@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from elmokit.embedding.computing import computing
 from elmokit.errors import ConfigError
 from elmokit.nn import State
 
@@ -30,7 +31,7 @@ def calibrate(emb: "Embedder", sentences: Sequence[Sequence[str]]) -> None:
         raise ConfigError("calibrate: give at least one sentence")
     state: State | None = State(*(torch.zeros_like(x) for x in network.initial_state)).expand(1)
     total = State(*(torch.zeros_like(x, dtype=torch.float64) for x in network.initial_state))
-    with torch.inference_mode():
+    with computing(emb.bilm.device):
         for sentence in sentences:
             batch, vectors = emb.pack([sentence])
             _, state = network.run(vectors, batch, state)

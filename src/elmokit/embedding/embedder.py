@@ -17,6 +17,7 @@ from elmokit.batch import Batch, Types
 from elmokit.config import StatePolicy
 from elmokit.embedding import scoring
 from elmokit.embedding.calibration import calibrate
+from elmokit.embedding.computing import computing
 from elmokit.embedding.devices import Precision, find_device, prepare
 from elmokit.embedding.schedule import cut_parts, plan
 from elmokit.embedding.scoring import Perplexity, Prediction
@@ -27,11 +28,13 @@ from elmokit.model import BiLM, index_words
 from elmokit.nn import CarriedState
 from elmokit.nn.network import Layers
 from elmokit.nn.pooling import Pooling, check_pooling, pool
-from elmokit.text.tokens import check_tokens
+from elmokit.text.tokens import token_lists
 
 Array = NDArray[np.float32]
 _Row = TypeVar("_Row")
 
+BATCH_TOKENS = 4096
+"""Tokens that run together unless said otherwise, boundaries included."""
 PART_ROWS = 5_000
 """Rows that `stream` reads ahead and sorts."""
 PART_BYTES = 1 << 28
@@ -57,7 +60,7 @@ class Embedder:
         device: str | torch.device = "auto",
         precision: Precision = "fp32",
         state: StatePolicy = "fresh",
-        batch_tokens: int = 4096,
+        batch_tokens: int = BATCH_TOKENS,
         cache_words: int = 32_768,
     ) -> None:
         """Prepares a model for embedding.
@@ -148,9 +151,8 @@ class Embedder:
         """
         if return_tensors not in ("np", "pt"):
             raise ConfigError(f"return_tensors: {return_tensors!r} is neither 'np' nor 'pt'")
-        check_tokens(sentences)
         selection = Selection.parse(layers, weights, self.num_outputs)
-        results = self.embed_part(sentences, selection, boundaries=boundaries)
+        results = self.embed_part(list(token_lists(sentences)), selection, boundaries=boundaries)
         return results if return_tensors == "pt" else _to_numpy(results)
 
     def embed_sentences(
@@ -177,12 +179,12 @@ class Embedder:
             InputError: The input is not a list of texts or token lists.
             ConfigError: The pooling or a layer does not exist.
         """
-        if not isinstance(sentences, str):
+        if isinstance(sentences, Iterable) and not isinstance(sentences, str):
             sentences = [text.split() if isinstance(text, str) else text for text in sentences]
-        check_tokens(sentences)
+        rows = list(token_lists(sentences))
         layers = "all" if weights is not None and layers == "mean" else layers
         selection = Selection.parse(layers, weights, self.num_outputs)
-        pooled = _to_numpy(self.embed_part(sentences, selection, pooling=check_pooling(pooling)))
+        pooled = _to_numpy(self.embed_part(rows, selection, pooling=check_pooling(pooling)))
         width = self.dim * (1 + ("+" in pooling))
         shape = (len(selection.layers), width) if selection.keep_axis else (width,)
         return np.stack(pooled) if pooled else np.zeros((0, *shape), dtype=np.float32)
@@ -212,8 +214,7 @@ class Embedder:
             One array per sentence, as `embed` returns it.
         """
         selection = Selection.parse(layers, weights, self.num_outputs)
-        for part in self.cut_parts(sentences, selection, batch_size=batch_size):
-            check_tokens(part)
+        for part in self.cut_parts(token_lists(sentences), selection, batch_size=batch_size):
             yield from _to_numpy(self.embed_part(part, selection, boundaries=boundaries))
 
     def cut_parts(
@@ -226,6 +227,8 @@ class Embedder:
         length: Callable[[Any], int] = len,
     ) -> Iterator[list[_Row]]:
         """Cuts rows into the parts that `stream` holds in memory; `length` gives a row's tokens."""
+        if batch_size < 1 or part_rows < 1:
+            raise ConfigError(f"batch_size ({batch_size}), part_rows ({part_rows}): 1 or more")
         if self.state == "carry":
             return cut_parts(rows, max_rows=batch_size, max_tokens=sys.maxsize, length=length)
         kept_layers = len(selection.layers) if selection.keep_axis else 1
@@ -269,9 +272,8 @@ class Embedder:
 
     def warm(self, words: Iterable[str]) -> None:
         """Encodes word types ahead of their use, as far as the cache holds them."""
-        distinct = list(dict.fromkeys(words))
-        check_tokens([distinct], warn_spaces=False)
-        with torch.inference_mode():
+        distinct = list(dict.fromkeys(next(token_lists([words]))))
+        with computing(self.bilm.device):
             for start in range(0, len(distinct), 4096):
                 self.type_vectors(distinct[start : start + 4096])
 
@@ -292,8 +294,7 @@ class Embedder:
         Raises:
             ConfigError: The model has no softmax.
         """
-        check_tokens([tokens])
-        return scoring.log_probs(self, tokens)
+        return scoring.log_probs(self, next(token_lists([tokens])))
 
     def perplexity(
         self, sentences: Sequence[Sequence[str]], *, state: StatePolicy = "fresh"
@@ -306,10 +307,10 @@ class Embedder:
                 from one sentence to the next, from a state of zeros, as bilm-tf's test does.
 
         Raises:
-            ConfigError: The model has no softmax, or there is no sentence.
+            ConfigError: The model has no softmax, or the state policy is unknown.
+            InputError: There is no sentence, or the input is not a list of token lists.
         """
-        check_tokens(sentences)
-        return scoring.perplexity(self, sentences, state)
+        return scoring.perplexity(self, list(token_lists(sentences)), state)
 
     def predict(self, tokens: Sequence[str], k: int = 10) -> list[Prediction]:
         """Names the k words that the language model expects at each position.
@@ -320,8 +321,7 @@ class Embedder:
         Raises:
             ConfigError: The model has no softmax, or k is out of range.
         """
-        check_tokens([tokens])
-        return scoring.predict(self, tokens, k)
+        return scoring.predict(self, next(token_lists([tokens])), k)
 
     def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
         """Makes the mean state after a sentence the model's initial state.
@@ -337,8 +337,7 @@ class Embedder:
             InputError: There is no sentence, or the input is not a list of token lists.
             ConfigError: The model has no state to carry (a stacked LSTM).
         """
-        check_tokens(sentences)
-        calibrate(self, sentences)
+        calibrate(self, list(token_lists(sentences)))
 
     def reset(self) -> None:
         """Forgets the carried state of every row."""
@@ -353,7 +352,7 @@ class Embedder:
         else:
             batches = plan([len(sentence) for sentence in sentences], self.batch_tokens)
         for places in batches:
-            with torch.inference_mode():
+            with computing(self.bilm.device):
                 batch, vectors = self.pack([sentences[place] for place in places], places)
                 selected = selection.apply(self._run(batch, vectors), batch.flipped())
                 positions, lengths = batch.unpacked(boundaries=boundaries)

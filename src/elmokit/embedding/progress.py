@@ -29,7 +29,7 @@ class Progress:
         self._started = self._last_line = time.monotonic()
         self._bar = (
             tqdm(total=total, initial=done, unit="tok", unit_scale=True, dynamic_ncols=True)
-            if sys.stderr.isatty()
+            if sys.stderr is not None and sys.stderr.isatty()
             else None
         )
 

@@ -1,11 +1,13 @@
 """`elmo embed`: a file in, a file of vectors out, in parts that survive a crash."""
 
+import codecs
 import contextlib
 import dataclasses
 import hashlib
 import io
 import itertools
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,21 +15,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.embedder import BATCH_TOKENS, Embedder
 from elmokit.embedding.parts import PartedOutput, check_place
 from elmokit.embedding.progress import Progress
 from elmokit.embedding.selection import LayerChoice, Selection
 from elmokit.embedding.settings import EmbedSettings
-from elmokit.embedding.summary import COUNTS, count, describe
+from elmokit.embedding.summary import COUNTS, count, counted, describe
 from elmokit.embedding.writers import EmbeddedRow, Volume, writer_for
 from elmokit.embedding.writers.record import to_json
 from elmokit.errors import ConfigError, InputError, OutputError
 from elmokit.nn import State
 from elmokit.nn.pooling import check_pooling
 from elmokit.text import Row, read_rows
+from elmokit.text.lines import check_encoding
 
 logger = logging.getLogger(__name__)
 
+_MAX_THREADS = 1024
 _CARRY_BATCH_SIZE = 64
 """Rows of a batch with carried state, as AllenNLP's command has it."""
 
@@ -47,6 +51,7 @@ def embed_file(settings: EmbedSettings) -> Mapping[str, int]:
         CheckpointError: The model cannot be loaded.
         OutputError: The output is in the way, cannot be written, or cannot be resumed.
     """
+    started = time.monotonic()
     _check(settings)
     with _threads(settings.threads):
         emb = Embedder.from_pretrained(
@@ -54,7 +59,7 @@ def embed_file(settings: EmbedSettings) -> Mapping[str, int]:
             device=settings.device,
             precision=settings.precision,
             state=settings.state,
-            batch_tokens=settings.batch_tokens,
+            batch_tokens=settings.batch_tokens or BATCH_TOKENS,
         )
         selection = Selection.parse(_layers(settings.layers), None, emb.num_outputs)
         fixed = _fixed(settings, emb)
@@ -66,17 +71,36 @@ def embed_file(settings: EmbedSettings) -> Mapping[str, int]:
             overwrite=settings.overwrite,
             resume=settings.resume,
         ) as output:
+            logger.info("model %s: %s", settings.model, emb.bilm.title)
             if volume is not None:
                 _announce(settings, volume)
             total = None if volume is None else volume.num_tokens
             with Progress(total, output.num_tokens_done) as progress:
-                if not output.is_complete:
-                    _embed_rows(settings, emb, selection, output, progress)
+                try:
+                    if not output.is_complete:
+                        _embed_rows(settings, emb, selection, output, progress)
+                except KeyboardInterrupt:
+                    _say_how_to_go_on(settings, output)
+                    raise
                 rate = progress.rate
+            if volume is not None and output.num_rows_done != volume.num_rows:
+                raise InputError(
+                    f"{settings.input}: changed while it was embedded ({volume.num_rows:,} rows "
+                    f"before, {output.num_rows_done:,} now); embed it again with --overwrite"
+                )
             counts = {name: output.summary.get(name, 0) for name in COUNTS}
+            logger.info("%s: joining %s", settings.output, counted(len(output.parts), "part"))
             output.finish()
-    logger.info("%s: %s", settings.output, describe(counts, rate))
+    seconds = time.monotonic() - started
+    line = describe(counts, rate, seconds, knows_characters=emb.bilm.knows_characters)
+    logger.info("%s: %s", settings.output, line)
     return counts
+
+
+def _say_how_to_go_on(settings: EmbedSettings, output: PartedOutput) -> None:
+    if settings.input != "-" and output.num_rows_done:
+        done = counted(output.num_rows_done, "row")
+        logger.info("%s: %s saved; go on with --resume", output.directory, done)
 
 
 def _embed_rows(
@@ -164,10 +188,10 @@ def _survey(settings: EmbedSettings, emb: Embedder, selection: Selection) -> Vol
 def _announce(settings: EmbedSettings, volume: Volume) -> None:
     size = writer_for(settings.output, settings.layout).estimate_bytes(volume)
     logger.info(
-        "%s: %s rows, %s tokens; %s will hold about %s",
+        "%s: %s, %s; %s will hold about %s",
         settings.input,
-        f"{volume.num_rows:,}",
-        f"{volume.num_tokens:,}",
+        counted(volume.num_rows, "row"),
+        counted(volume.num_tokens, "token"),
         settings.output,
         _readable(size),
     )
@@ -189,8 +213,16 @@ def _check(settings: EmbedSettings) -> None:
         value = getattr(settings, name)
         if value is not None and value < 1:
             raise ConfigError(f"{name}: {value} must be 1 or more")
+    if settings.threads is not None and settings.threads > _MAX_THREADS:
+        raise ConfigError(f"threads: {settings.threads} must be {_MAX_THREADS} or fewer")
+    check_encoding(settings.encoding)
+    both_exist = settings.output.exists() and Path(settings.input).exists()
+    if both_exist and settings.output.samefile(settings.input):
+        raise OutputError(f"{settings.output}: is the input; give another name with -o")
     if settings.batch_size is not None and settings.state == "fresh":
         raise ConfigError("batch_size: belongs to state carry; with state fresh set batch_tokens")
+    if settings.batch_tokens is not None and settings.state == "carry":
+        raise ConfigError("batch_tokens: belongs to state fresh; with state carry set batch_size")
     if settings.pooling != "none" and settings.boundaries:
         raise ConfigError("boundaries: pooled vectors leave them out; drop pooling or boundaries")
     if settings.input == "-" and settings.resume:
@@ -216,6 +248,7 @@ def _fixed(settings: EmbedSettings, emb: Embedder) -> dict[str, Any]:
     fixed = {k: v for k, v in dataclasses.asdict(settings).items() if k not in free}
     return {
         **fixed,
+        "encoding": codecs.lookup(settings.encoding).name,
         "input_sha256": None if settings.input == "-" else _file_digest(settings.input),
         "model_sha256": _model_digest(emb),
         "model_name": emb.bilm.card.name,

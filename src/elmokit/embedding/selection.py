@@ -3,9 +3,9 @@
 Letters: N packed positions, L layers, D projection width.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Literal
 
 import torch
@@ -47,12 +47,8 @@ class Selection:
         every = tuple(range(num_outputs))
         if weights is not None:
             return cls._weighted(choice, weights, every)
-        if choice == "all":
-            return cls(layers=every, keep_axis=True)
-        if choice == "mean":
-            return cls(layers=every, weights=(1 / num_outputs,) * num_outputs, keep_axis=False)
-        if choice == "top":
-            return cls(layers=every[-1:], keep_axis=False)
+        if isinstance(choice, str):
+            return cls._named(choice, every)
         numbers = _numbers(choice)
         if numbers is None:
             raise ConfigError(
@@ -63,11 +59,23 @@ class Selection:
         return cls(layers=numbers, keep_axis=not isinstance(choice, Integral))
 
     @classmethod
+    def _named(cls, choice: str, every: tuple[int, ...]) -> "Selection":
+        if choice == "all":
+            return cls(layers=every, keep_axis=True)
+        if choice == "mean":
+            return cls(layers=every, weights=(1 / len(every),) * len(every), keep_axis=False)
+        if choice == "top":
+            return cls(layers=every[-1:], keep_axis=False)
+        raise ConfigError(f"layers: {choice!r} is not all, mean, top, a number or several numbers")
+
+    @classmethod
     def _weighted(
         cls, choice: LayerChoice, weights: Sequence[float], every: tuple[int, ...]
     ) -> "Selection":
-        if choice != "all":
+        if not isinstance(choice, str) or choice != "all":
             raise ConfigError(f"weights: give either weights or layers={choice!r}, not both")
+        if not all(isinstance(weight, Real) for weight in weights):
+            raise ConfigError(f"weights: expected numbers, found {weights!r}")
         if len(weights) != len(every):
             raise ConfigError(
                 f"weights: expected {len(every)}, one per layer, found {len(weights)}"
@@ -100,10 +108,10 @@ class Selection:
 
 def _numbers(choice: object) -> tuple[int, ...] | None:
     """One number or several as a tuple; None if it is something else."""
-    values = (choice,) if isinstance(choice, Integral) else choice
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    try:
+        numbers = (choice,) if isinstance(choice, Integral) else tuple(choice)  # type: ignore[arg-type]
+    except TypeError:  # nothing to iterate over
         return None
-    numbers = tuple(values)
     if not all(isinstance(n, Integral) and not isinstance(n, bool) for n in numbers):
         return None
     return tuple(map(int, numbers))

@@ -36,8 +36,8 @@ class EmbedSettings:
     """HDF5 only: one dataset per row, or all vectors in one dataset with offsets."""
     boundaries: bool = False
     """Keep the vectors of the begin and end of sentence."""
-    batch_tokens: int = 4096
-    """Tokens that run together (state fresh)."""
+    batch_tokens: int | None = None
+    """Tokens that run together (state fresh only; 4096 if not given)."""
     batch_size: int | None = None
     """Rows of a batch (state carry only; 64 if not given)."""
     part_rows: int = 5000

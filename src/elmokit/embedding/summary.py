@@ -34,16 +34,38 @@ def count(rows: Sequence[Row], bilm: BiLM) -> dict[str, int]:
     return dict(zip(COUNTS, numbers, strict=True))
 
 
-def describe(counts: Mapping[str, int], tokens_per_second: float) -> str:
-    """Returns sums of what `count` returned as one line."""
-    words = f", {counts['unknown_words']:,} unknown words" if counts["unknown_words"] else ""
-    escapes = (
-        f", {counts['html_escapes']:,} HTML escapes such as &amp; read as they stand"
-        if counts["html_escapes"]
-        else ""
-    )
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun: 1 row, 2 rows, 1,000 rows."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def describe(
+    counts: Mapping[str, int],
+    tokens_per_second: float,
+    seconds: float,
+    *,
+    knows_characters: bool = True,
+) -> str:
+    """Returns the summary of a run as one line.
+
+    Args:
+        counts: Sums of what `count` returned.
+        tokens_per_second: Rate of embedding alone.
+        seconds: Time of the whole run, loading and writing included.
+        knows_characters: Whether the model can tell characters that it never saw from others.
+    """
+    remarks = [f"{counts['cut_tokens']:,} cut"]
+    if knows_characters or counts["unknown_characters"]:
+        remarks.append(counted(counts["unknown_characters"], "unknown character"))
+    else:
+        remarks.append("unknown characters not told without the model's word list")
+    if counts["unknown_words"]:
+        remarks.append(counted(counts["unknown_words"], "unknown word"))
+    if counts["html_escapes"]:
+        escapes = counted(counts["html_escapes"], "HTML escape")
+        remarks.append(f"{escapes} such as &amp; read as they stand")
     return (
-        f"{counts['rows']:,} rows, {counts['tokens']:,} tokens ({counts['cut_tokens']:,} cut, "
-        f"{counts['unknown_characters']:,} unknown characters{words}{escapes}), "
-        f"{tokens_per_second:,.0f} tokens per second"
+        f"{counted(counts['rows'], 'row')}, {counted(counts['tokens'], 'token')} "
+        f"({', '.join(remarks)}), {tokens_per_second:,.0f} tokens per second, "
+        f"{seconds:.1f} seconds in all"
     )

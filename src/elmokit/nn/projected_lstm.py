@@ -59,7 +59,8 @@ class ProjectedLSTM(nn.Module):
             (N, D) outputs, and (B, H) the cell after each row's last step.
         """
         sources = (inputs, h, c, *self.parameters())
-        if torch.is_grad_enabled() and any(source.requires_grad for source in sources):
+        graph = torch.is_grad_enabled() and any(source.requires_grad for source in sources)
+        if graph or torch.is_autocast_enabled(inputs.device.type):  # which changes types midway
             return self._run_with_graph(inputs, batch_sizes, h, c)
         return self._run_in_place(inputs, batch_sizes, h, c)
 

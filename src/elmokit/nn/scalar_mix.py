@@ -68,7 +68,7 @@ class ScalarMix(nn.Module):
 
         Args:
             layers: One tensor (..., 2D) per layer, all of one shape.
-            mask: (...) bool, which vectors count for the layer norm; all if absent.
+            mask: (...) bool or 0 and 1, which vectors count for the layer norm; all if absent.
 
         Returns:
             (..., 2D).
@@ -89,6 +89,6 @@ class ScalarMix(nn.Module):
 
 def _normalize(layer: Tensor, mask: Tensor | None) -> Tensor:
     """(layer - mean) / deviation, over every element of the vectors that the mask keeps."""
-    kept = layer if mask is None else layer[mask]
+    kept = layer if mask is None else layer[mask.bool()]
     variance, mean = torch.var_mean(kept, correction=0)
     return (layer - mean) / torch.sqrt(variance + _LAYER_NORM_EPSILON)

@@ -41,6 +41,8 @@ class CarriedState:
             rows: (B,) int64 caller rows.
             initial: State of a row never seen, (L, 2, D) and (L, 2, H).
         """
+        if self.state is not None:  # the model may have been moved or cast since
+            self.state = State(*(old.to(new) for old, new in zip(self.state, initial, strict=True)))
         missing = int(rows.max()) + 1 - (0 if self.state is None else self.state.h.size(2))
         if self.state is None:
             self.state = initial.expand(missing)

@@ -3,7 +3,7 @@
 import html.entities
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Set
 
 from elmokit.errors import InputError
 
@@ -11,13 +11,14 @@ _SPACE = re.compile(r"\s")
 _ESCAPE = re.compile(r"&(#[0-9]+;|#[xX][0-9A-Fa-f]+;|[A-Za-z][A-Za-z0-9]*;)")
 
 
-def check_tokens(sentences: Sequence[Sequence[str]], *, warn_spaces: bool = True) -> None:
-    """Checks that the sentences are lists of tokens.
+def token_lists(sentences: Iterable[Iterable[str]]) -> Iterator[list[str]]:
+    """Yields sentences as lists of tokens, in the order in which they are iterated over.
+
+    The first token that holds white space is warned of: it is read as one word, and is probably a
+    sentence that was not split.
 
     Args:
-        sentences: Sentences as lists or tuples of tokens; the check would use up an iterator.
-        warn_spaces: Warn, once for the whole call, if tokens hold white space. Rows of a file,
-            whose tokens may do so, are checked without.
+        sentences: Lists, tuples or arrays of tokens, in any iterable that has an order.
 
     Raises:
         InputError: A string stands where a list of tokens is due, or a token is not a string; the
@@ -25,21 +26,20 @@ def check_tokens(sentences: Sequence[Sequence[str]], *, warn_spaces: bool = True
     """
     if isinstance(sentences, str):
         raise InputError(_found_string("sentences", sentences, "lists of tokens"))
-    if not isinstance(sentences, Iterable):
+    if not isinstance(sentences, Iterable) or isinstance(sentences, Mapping | Set):
         raise InputError(f"sentences: expected lists of tokens, found {_kind(sentences)}")
-    spaced: list[str] = []
+    warned = False
     for i, sentence in enumerate(sentences):
-        _check_sentence(sentence, f"sentences[{i}]")
-        if warn_spaces and _SPACE.search("".join(sentence)):
-            spaced += [
-                f"sentences[{i}][{j}]" for j, token in enumerate(sentence) if _SPACE.search(token)
-            ]
-    if spaced:
-        warnings.warn(
-            f"{spaced[0]}: the token holds white space ({len(spaced)} such tokens in all); "
-            "each is read as one word, so split it if it is several",
-            stacklevel=3,
-        )
+        tokens = _token_list(sentence, f"sentences[{i}]")
+        if not warned and _SPACE.search("".join(tokens)):
+            place = next(j for j, token in enumerate(tokens) if _SPACE.search(token))
+            warnings.warn(
+                f"sentences[{i}][{place}]: the token holds white space and is read as one word; "
+                "split it if it is several (told once per call)",
+                stacklevel=3,
+            )
+            warned = True
+        yield tokens
 
 
 def count_html_escapes(tokens: Iterable[str]) -> int:
@@ -52,16 +52,16 @@ def count_html_escapes(tokens: Iterable[str]) -> int:
     )
 
 
-def _check_sentence(sentence: object, where: str) -> None:
+def _token_list(sentence: object, where: str) -> list[str]:
     if isinstance(sentence, str):
         raise InputError(_found_string(where, sentence, "a list of tokens"))
-    # Arrays and columns of data frames are no Sequence, but can be read like one.
-    is_list = hasattr(sentence, "__len__") and hasattr(sentence, "__getitem__")
-    if not is_list or isinstance(sentence, Mapping) or not isinstance(sentence, Iterable):
+    if not isinstance(sentence, Iterable) or isinstance(sentence, Mapping | Set):
         raise InputError(f"{where}: expected a list of tokens, found {_kind(sentence)}")
-    for j, token in enumerate(sentence):
+    tokens = list(sentence)
+    for j, token in enumerate(tokens):
         if not isinstance(token, str):
             raise InputError(f"{where}[{j}]: expected a token, a string, found {_kind(token)}")
+    return tokens
 
 
 def _found_string(where: str, text: str, expected: str) -> str:
