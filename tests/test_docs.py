@@ -1,8 +1,9 @@
 """Runs what the README and the manual show: Python blocks, and commands that begin with `elmo`.
 
 The blocks of a page run in order, in one namespace and one directory, which holds small models and
-texts under the names that the pages use. A `text` block right after a Python block, and the lines
-after a command, are the output expected there; `...` stands for anything.
+texts under the names that the pages use. A `yaml` block that begins with `# NAME.yaml` is that
+file. A `text` block right after a Python block, and the lines after a command, are the output
+expected there; `...` stands for anything.
 """
 
 import contextlib
@@ -26,10 +27,12 @@ ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "_build" not in page.parts]
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 _FENCE = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LOADING_LINE = re.compile(r"^\|.*`((?:elmokit\.)?BiLM\.from_pretrained\([^`]*\))`", re.MULTILINE)
-_NOT_OURS = ("make ", "pip ", "git ", "cd ")
+_FILE_NAME = re.compile(r"# (\S+\.yaml)\n")
+_NOT_OURS = ("make ", "pip ", "git ", "cd ", "torchrun ")
 _SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -52,6 +55,27 @@ def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A small model with a softmax, trained for some seconds on the examples' text."""
+    place = tmp_path_factory.mktemp("trained")
+    data, words = ROOT / "examples" / "data", place / "words.txt"
+    (place / "config.yaml").write_text(
+        f"run_dir: {place / 'run'}\n"
+        f"data: {{train: {data / 'train.txt'}, vocabulary: {words}}}\n"
+        "model: {filters: [[1, 16], [2, 32]], num_highway: 1, cell_dim: 64, projection_dim: 32}\n"
+        "optimizer: {name: adamw, learning_rate: 1e-2, warmup_steps: 10, decay: linear}\n"
+        "schedule: {batch_size: 32, steps: 40}\n"
+    )
+    for command in (
+        f"elmo vocab {data / 'train.txt'} -o {words} --min-count 3",
+        f"elmo train {place / 'config.yaml'}",
+    ):
+        printed, code = run_elmo(command)
+        assert code == 0, printed
+    return place / "run" / "model"
+
+
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
     """A directory with what the pages take for granted, as the current one."""
@@ -65,8 +89,14 @@ def workplace(tmp_path, monkeypatch):
         archive.write(model / "weights.hdf5", "model.hdf5")
     for name in ("vocab.txt", "token_embeddings.hdf5"):
         shutil.copy(FIXTURES / "A3_cached_tokens" / name, tmp_path / name)
-    for name, fixture in (("word-model", "A3_token_lm"), ("manylangs", "B_efml_char_cnn")):
+    for name, fixture in (
+        ("word-model", "A3_token_lm"),
+        ("manylangs", "B_efml_char_cnn"),
+        ("bilm-tf-run", "E_training_char"),
+    ):
         shutil.copytree(FIXTURES / fixture, tmp_path / name)
+    (tmp_path / "bilm-tf-run" / "weights.hdf5").unlink()
+    shutil.move(tmp_path / "bilm-tf-run" / "heldout.txt", tmp_path / "bilm-tf-text.txt")
     for data in (ROOT / "examples" / "data").iterdir():
         shutil.copy(data, tmp_path / data.name)
     monkeypatch.chdir(tmp_path)
@@ -74,9 +104,11 @@ def workplace(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_snippets_run_as_written(page, workplace):
+def test_snippets_run_as_written(page, workplace, request):
     namespace: dict[str, object] = {}
     found = blocks(page)
+    if any("my-model" in block.text for block in found):
+        shutil.copytree(request.getfixturevalue("trained"), workplace / "my-model")
     for block, following in zip(found, [*found[1:], None], strict=True):
         if block.language == "python":
             printed = run_python(block, page, namespace)
@@ -84,6 +116,8 @@ def test_snippets_run_as_written(page, workplace):
                 check_output(following.text, printed, f"{page_name(page)}:{following.line}")
         elif block.language in ("console", "sh", "bash"):
             run_commands(block, page)
+        elif block.language == "yaml" and (name := _FILE_NAME.match(block.text)):
+            (workplace / name[1]).write_text(block.text, encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)
@@ -103,6 +137,7 @@ def test_links_lead_to_files(page):
 
 def test_the_manual_and_its_blocks_are_found():
     assert len(PAGES) > 10
+    assert len(EXAMPLES) > 3
     assert sum(block.language == "python" for page in PAGES for block in blocks(page)) > 20
 
 
@@ -151,4 +186,30 @@ def test_example_shows_embeddings(workplace, monkeypatch, capsys):
     script = ROOT / "examples" / "show_embeddings.py"
     monkeypatch.setattr(sys, "argv", [str(script), "demo.h5"])
     runpy.run_path(str(script), run_name="__main__")
-    assert " 11  (4, 2, 32)             Home ." in capsys.readouterr().out.splitlines()
+    assert " 11  (3, 2, 16)             Home ." in capsys.readouterr().out.splitlines()
+
+
+SMALL = {
+    "run_dir": "run",
+    "data.train": "train.txt",
+    "data.heldout": "heldout.txt",
+    "schedule.steps": 1,
+    "schedule.batch_size": 2,
+}
+
+
+@pytest.mark.parametrize("config", EXAMPLES, ids=page_name)
+def test_example_configurations_train(config, workplace, trained):
+    """Each as it is, but for smaller text and sizes."""
+    sizes: dict[str, object] = {"data.vocabulary": "words.txt", "model.filters": "[[1,4],[2,4]]"}
+    sizes |= {"model.cell_dim": 16, "model.projection_dim": 8}
+    if config.name.startswith("fine-tune"):
+        sizes = {"start.model": trained}
+        if "softmax: new" in config.read_text(encoding="utf-8"):
+            sizes["data.vocabulary"] = "words.txt"
+    run_elmo("elmo vocab train.txt -o words.txt --min-count 3")
+    settings = " ".join(f"--set {key}={value}" for key, value in (SMALL | sizes).items())
+    printed, code = run_elmo(f"elmo train {config} {settings}")
+    assert code == 0, printed
+    assert "held-out perplexity after step 1" in printed
+    assert (workplace / "run" / "model" / "config.json").exists()
