@@ -28,9 +28,10 @@ def char_bilm(seed: int = 0, **lstm) -> BiLM:
 def word_bilm(words: list[str], seed: int = 0, **lstm) -> BiLM:
     torch.manual_seed(seed)
     listed = ("<S>", "</S>", "<UNK>", *words)
+    settings = {"num_layers": 2, "cell_dim": 24, "projection_dim": 8, **lstm}
     config = BiLMConfig(
-        lstm=LSTMConfig(**{"num_layers": 2, "cell_dim": 24, "projection_dim": 8, **lstm}),
-        words=WordEmbeddingConfig(num_words=len(listed), embedding_dim=8),
+        lstm=LSTMConfig(**settings),
+        words=WordEmbeddingConfig(num_words=len(listed), embedding_dim=settings["projection_dim"]),
         token_projection=False,
     )
     return BiLM(BiLMNetwork(config), words=InputWords(words=listed)).eval()

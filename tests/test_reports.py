@@ -25,11 +25,15 @@ from elmokit.cli import main
 from elmokit.config import BiLMConfig, CharCNNConfig, LSTMConfig
 from elmokit.embedding import embedder as embedder_module
 from elmokit.embedding.parts import PartedOutput
-from elmokit.errors import CheckpointError, InputError
+from elmokit.errors import CheckpointError, InputError, TrainingError
 from elmokit.info import describe
 from elmokit.nn import BiLMNetwork
 from elmokit.text import count_html_escapes, read_rows
+from elmokit.training.config import TrainConfig
+from elmokit.training.pretrain import pretrain
+from elmokit.training.trainer import Trainer
 from elmokit.vocabulary import Vocabulary
+from training.runs import assert_same_run, make_config, records, saved, write_corpus
 
 ROOT = Path(__file__).parent.parent
 PAIR = ("options.json", "weights.hdf5")
@@ -598,3 +602,234 @@ def test_row_47_a_model_of_word_ids_alone(tmp_path):
     (tmp_path / "m" / "vocab.txt").unlink()
     with pytest.raises(CheckpointError, match="reads word ids and needs its word list"):
         BiLM.from_pretrained(tmp_path / "m")
+
+
+# Training, and the language model
+
+
+@pytest.fixture
+def train(tmp_path, caplog):
+    """Trains a small model; returns what was logged as lines, and as records."""
+    caplog.set_level("INFO", "elmokit")
+
+    def run(lines, *, heldout=(), words=None, model=None, objective=None, name="run", **schedule):
+        for file, text in (("train.txt", lines), ("heldout.txt", heldout)):
+            (tmp_path / file).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+        words = words or sorted({word for line in (*lines, *heldout) for word in line.split()})
+        listed = "".join(f"{word}\n" for word in ("<S>", "</S>", "<UNK>", *words))
+        (tmp_path / "vocab.txt").write_text(listed, encoding="utf-8")
+        small = {"filters": [[1, 4], [2, 4]], "character_dim": 4, "cell_dim": 16}
+        config = TrainConfig.from_dict(
+            {
+                "run_dir": str(tmp_path / name),
+                "data": {
+                    "train": [str(tmp_path / "train.txt")],
+                    "heldout": [str(tmp_path / "heldout.txt")] if heldout else [],
+                    "vocabulary": str(tmp_path / "vocab.txt"),
+                },
+                "model": small | {"projection_dim": 8, "num_highway": 1} | (model or {}),
+                "objective": {"num_negatives": None, "dropout": 0.0} | (objective or {}),
+                "optimizer": {"name": "adamw", "learning_rate": 0.02},
+                "schedule": {"window": 20, "batch_size": 4, "log_every": 1} | schedule,
+                "threads": 1,
+                "device": "cpu",
+            }
+        )
+        caplog.clear()
+        pretrain(config)
+        records = (tmp_path / name / "log.jsonl").read_text().splitlines()
+        return [record.getMessage() for record in caplog.records], list(map(json.loads, records))
+
+    return run
+
+
+def number_of(lines, pattern) -> int:
+    """The number in the one line that fits a pattern."""
+    (found,) = {match[1] for line in lines if (match := re.search(pattern, line))}
+    return int(found.replace(",", ""))
+
+
+def random_lines(count, length, words, seed) -> list[str]:
+    generator = np.random.default_rng(seed)
+    return [" ".join(generator.choice(words, length)) for _ in range(count)]
+
+
+def test_row_28_tokens_are_counted_and_the_plan_comes_first(train):
+    lines, records = train([f"line {number} of fifty" for number in range(50)], epochs=2)
+    predictions = 50 * (4 + 1)  # a boundary is foretold too
+    steps_per_epoch = -(-predictions // (4 * 20))
+    planned = number_of(lines, r"^length +([\d,]+) steps")
+    assert planned == 2 * steps_per_epoch
+    assert number_of(lines, r"^length .* ([\d,]+) per epoch") == steps_per_epoch
+    assert [record["step"] for record in records] == list(range(1, planned + 1))
+    (time,) = (place for place, line in enumerate(lines) if re.match("time .* to go$", line))
+    assert time < next(place for place, line in enumerate(lines) if line.startswith("step 1 of"))
+
+
+def test_row_29_sampled_and_full_perplexity_are_told_apart(train):
+    words = [f"w{number}" for number in range(30)]
+    text, heldout = random_lines(200, 6, words, seed=0), random_lines(20, 6, words, seed=1)
+    lines, records = train(
+        text,
+        heldout=heldout,
+        objective={"num_negatives": 24, "dropout": 0.0},
+        model={"input": "words", "cell_dim": 64, "projection_dim": 32},
+        epochs=10,
+        batch_size=8,
+    )
+    sampled = [record for record in records if record["kind"] == "train"]
+    measured = [record for record in records if record["kind"] == "heldout"]
+    assert all(record["sampled"] for record in sampled)
+    assert any(re.search(r"^step .*: sampled perplexity [\d.]+ forward", line) for line in lines)
+    assert any(re.search(r"^held-out perplexity .*\(all 33 words", line) for line in lines)
+    per_epoch = number_of(lines, r"^length .* ([\d,]+) per epoch")
+    assert [record["step"] for record in measured] == [per_epoch * n for n in range(1, 11)]
+    # Words were drawn by chance: all that can be learnt of them is the training text by heart.
+    assert measured[-1]["mean"] > 1.1 * min(record["mean"] for record in measured)
+    assert any(line.startswith("held-out perplexity rises") for line in lines)
+
+
+def test_row_32_every_line_and_token_is_accounted_for(train):
+    text = random_lines(100, 7, [f"w{number}" for number in range(9)], seed=0)
+    lines, records = train([*text[:60], "", *text[60:]], epochs=1)
+    (told,) = {line for line in lines if line.startswith("text ")}
+    assert "101 lines (1 blank), 100 sentences, 700 tokens (0.00% unknown, 0 dropped)" in told
+    # <S> w1 .. w7 foretells w1 .. w7 </S>: 8 predictions a line, in windows of 20, four at a time.
+    assert number_of(lines, r"^step .* = ([\d,]+) predictions per direction") == 4 * 20
+    assert number_of(lines, r"^length +([\d,]+) steps") == 100 * 8 / (4 * 20)
+    assert len(records) == 10
+
+
+def test_row_34_the_softmax_is_kept_where_it_can_be(fixtures, tmp_path, capsys):
+    source, native, pair = fixtures / "E_training_char", tmp_path / "native", tmp_path / "pair"
+    sentence = "The ship left the"
+    assert main(["predict", str(source), sentence]) == 0
+    expected = capsys.readouterr().out
+    assert len(expected.splitlines()) == 4 * 4  # each word, before, after, both
+    assert main(["convert", str(source), str(native), "--to", "native"]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(native), sentence]) == 0
+    assert capsys.readouterr().out == expected
+    assert main(["convert", str(source), str(pair), "--to", "allennlp"]) == 0
+    capsys.readouterr()
+    for arguments in (["predict", str(pair), sentence], ["perplexity", str(pair), "-"]):
+        assert main(arguments) == 2
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert "has no LM softmax, so it can embed but neither score nor predict words" in err
+
+
+@pytest.mark.parametrize("kind", ["bytes", "characters"])
+def test_row_43_any_script_can_be_trained_on(train, tmp_path, kind):
+    text = ["深い 海", "بحر عميق", "глубокое море", "\U0001f44d\U0001f3fd\u200d\u2764\ufe0f 海"]
+    model = {"input": kind, "min_character_count": 1}
+    _, records = train(text * 3, model=model, steps=10, batch_size=2, window=5)
+    losses = [record["loss_forward"] + record["loss_backward"] for record in records]
+    assert len(losses) == 10
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+    bilm = BiLM.from_pretrained(tmp_path / "run" / "model")
+    words = [word for line in text for word in line.split()]
+    ids = bilm.encode_words(words).char_ids
+    assert 1 <= ids.min() <= ids.max() <= bilm.config.characters.num_characters
+    assert sum(map(bilm.count_unknown, words)) == 0
+    forward, _ = Embedder(bilm).log_probs(["深い", "海"])
+    assert np.isfinite(forward).all()
+
+
+# Training: what is wrong, and what was cut off
+
+
+@pytest.fixture
+def small_run(tmp_path):
+    """Settings of a small run over text of its own, with changes such as `schedule__steps=3`."""
+    write_corpus(tmp_path)
+
+    def settings(name="run", **changes):
+        return make_config(tmp_path, tmp_path / name, **changes)
+
+    return settings
+
+
+BAD_LISTS = {
+    "<S>\n</S>\n<UNK>\n\nsea\n": "line 4: is empty",
+    "<S>\n</S>\n<UNK>\nsea\nsea\n": "line 5: 'sea' is on line 4 already",
+    "<S>\n</S>\n<UNK>\nthe sea\n": "line 4: 'the sea' holds white space",
+    "<S>\n</S>\nsea\n": "the word <UNK> is missing; insert it as line 3",
+}
+
+
+@pytest.mark.parametrize("listed", BAD_LISTS)
+def test_row_30_a_bad_word_list_is_told_with_its_line(small_run, tmp_path, listed):
+    (tmp_path / "vocab.txt").write_text(listed)
+    with pytest.raises(InputError, match=re.escape(BAD_LISTS[listed])) as caught:
+        pretrain(small_run())
+    assert str(caught.value).startswith(str(tmp_path / "vocab.txt"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("ends", ["\r\n", "\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_row_30_line_ends_and_marks_are_mended(small_run, tmp_path, ends, mark):
+    words = ["<S>", "</S>", "<UNK>", "w1", "w2"]
+    (tmp_path / "vocab.txt").write_text(mark + ends.join(words) + ends, newline="")
+    pretrain(small_run(schedule__steps=1, objective__num_negatives=None))
+    assert (tmp_path / "run" / "vocab.txt").read_bytes().decode().splitlines() == words
+
+
+def test_row_30_patterns_and_empty_files(small_run, tmp_path, caplog):
+    for name, text in (("one.text", "w1 w2\n"), ("empty.text", "\n"), ("two.text", "w3\n")):
+        (tmp_path / name).write_text(text)
+    with caplog.at_level("INFO", "elmokit"):
+        pretrain(small_run(data__train=[str(tmp_path / "*.text")], schedule__steps=1))
+    assert f"{tmp_path / 'empty.text'}: holds no sentence" in caplog.messages
+    assert "3 files, 3 lines (1 blank), 2 sentences, 3 tokens" in caplog.text
+    with pytest.raises(InputError, match="there are quotes inside the pattern, leave them out"):
+        pretrain(small_run("quoted", data__train=[f"'{tmp_path / '*.text'}'"]))
+    with pytest.raises(InputError, match=r"matches no file; the folder .* holds empty\.text, "):
+        pretrain(small_run("none", data__train=[str(tmp_path / "*.tex")]))
+
+
+def test_row_31_a_run_goes_on_where_it_stopped(small_run, tmp_path, monkeypatch, caplog):
+    changes = {"schedule__steps": 100, "schedule__evaluate_every": 30, "schedule__accumulate": 1}
+    pretrain(small_run("straight", **changes))
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "advance", _stop_at(37, Trainer.advance))
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(small_run(**changes))
+    with caplog.at_level("INFO", "elmokit"):
+        pretrain(small_run(**changes), resume=True)
+    # 19 steps an epoch, a checkpoint every 4 steps
+    assert "going on after step 36, epoch 1.89" in caplog.messages
+    assert_same_run(tmp_path / "run", tmp_path / "straight")
+
+
+def _stop_at(step, advance):
+    def stop(trainer):
+        if trainer.step == step:
+            raise KeyboardInterrupt
+        return advance(trainer)
+
+    return stop
+
+
+def test_row_33_numbers_that_are_not_finite_stop_the_run(small_run, tmp_path, monkeypatch):
+    # Cells and projections are limited in value, gradients in norm: a rate of 50 breaks no number.
+    pretrain(small_run("fast", optimizer__learning_rate=50.0, schedule__accumulate=1))
+    losses = [line["loss_forward"] for line in records(tmp_path / "fast") if "epoch" in line]
+    assert np.isfinite(losses).all()
+    assert max(losses) > 10
+    advance = Trainer.advance
+
+    def break_gradient(trainer):
+        if trainer.step == 6:
+            trainer.bilm.softmax.bias.register_hook(lambda g: torch.full_like(g, torch.inf))
+        return advance(trainer)
+
+    monkeypatch.setattr(Trainer, "advance", break_gradient)
+    with pytest.raises(TrainingError) as caught:
+        pretrain(small_run())
+    assert re.match(r"step 7, epoch 0\.60: loss .* gradient norm inf: ", str(caught.value))
+    assert "checkpoint.pt of step 4 is good" in str(caught.value)
+    assert saved(tmp_path / "run")["step"] == 4
+    assert all(tensor.isfinite().all() for tensor in saved(tmp_path / "run")["model"].values())

@@ -1,12 +1,20 @@
 """`elmo perplexity` and `elmo predict`: the language model itself."""
 
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from elmokit.cli.printing import say
 from elmokit.config import StatePolicy
+from elmokit.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from elmokit.embedding.embedder import Embedder
+
+_MODEL = tyro.conf.arg(metavar="MODEL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,15 +24,16 @@ class PerplexitySettings:
     Example: elmo perplexity my-model heldout.txt
     """
 
-    model: tyro.conf.Positional[str]
+    model: Annotated[tyro.conf.Positional[str], _MODEL]
     """Directory, zip or tar file of a checkpoint with its softmax, hub:owner/name, or default."""
-    text: tyro.conf.Positional[str]
-    """Text, one sentence per line, tokens between white space; - reads standard input."""
+    text: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT")]
+    """Text, one sentence per line, tokens between white space, plain or compressed (.gz, .xz,
+    .zst); - reads standard input. Blank lines do not count."""
     state: StatePolicy = "fresh"
     """fresh: every sentence from the initial state. carry: state runs on from sentence to sentence,
     as in bilm-tf's test."""
     per_token: bool = False
-    """Print each token with its log-probabilities, forward and backward, first (state fresh)."""
+    """Print each token with its log-probabilities first, forward and backward (state fresh)."""
     encoding: str = "utf-8"
     """Encoding of the text."""
     device: str = "auto"
@@ -38,9 +47,9 @@ class PredictSettings:
     Example: elmo predict my-model "The cat sat on the mat" -k 5
     """
 
-    model: tyro.conf.Positional[str]
+    model: Annotated[tyro.conf.Positional[str], _MODEL]
     """Directory, zip or tar file of a checkpoint with its softmax, hub:owner/name, or default."""
-    sentence: tyro.conf.Positional[str]
+    sentence: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SENTENCE")]
     """Tokens between white space."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 5
     """Words per position and direction."""
@@ -50,33 +59,31 @@ class PredictSettings:
 
 def perplexity(settings: PerplexitySettings) -> None:
     """Prints perplexities, and log-probabilities per token on demand."""
+    from elmokit.embedding import scoring
     from elmokit.embedding.embedder import Embedder
-    from elmokit.embedding.scoring import output_layer
-    from elmokit.errors import ConfigError
     from elmokit.text import read_rows
+    from elmokit.text.lines import source_name
 
     if settings.per_token and settings.state == "carry":
         raise ConfigError(
-            "per_token: log-probabilities are those of single sentences; drop state carry"
+            "per_token: log-probabilities are those of single sentences; leave --state carry out"
         )
     emb = Embedder.from_pretrained(settings.model, device=settings.device)
-    output_layer(emb.bilm)
+    _, vocabulary = scoring.output_layer(emb.bilm)
     rows = read_rows(settings.text, format="text", encoding=settings.encoding)
-    sentences = [row.tokens for row in rows if row.tokens]
-    if settings.per_token:
-        begin, end = emb.bilm.boundaries
-        for tokens in sentences:
-            forward, backward = emb.log_probs(tokens)
-            say(f"{begin}\t\t{backward[0]:.4f}")
-            for token, ahead, back in zip(tokens, forward, backward[1:], strict=False):
-                say(f"{token}\t{ahead:.4f}\t{back:.4f}")
-            say(f"{end}\t{forward[-1]:.4f}\t")
-    found = emb.perplexity(sentences, state=settings.state)
-    words = len(emb.bilm.vocabulary.words) if emb.bilm.vocabulary else 0
+    read: Iterator[Sequence[str]] = (row.tokens for row in rows if row.tokens)
+    first = next(read, None)
+    if first is None:
+        raise InputError(f"{source_name(settings.text)}: holds not a single token to measure")
+    sentences = itertools.chain([first], read)
+    found = scoring.perplexity(
+        emb, _shown(emb, sentences) if settings.per_token else sentences, settings.state
+    )
     say(
         f"perplexity {found.forward:.4f} forward, {found.backward:.4f} backward, "
         f"{found.mean:.4f} mean; {found.num_predictions:,} predictions per direction, "
-        f"{words:,} words, {found.unknown_rate:.2%} of the tokens unknown, state {settings.state}"
+        f"{len(vocabulary.words):,} words, {found.unknown_rate:.2%} of the tokens unknown, "
+        f"state {settings.state}"
     )
 
 
@@ -90,3 +97,15 @@ def predict(settings: PredictSettings) -> None:
         for name in ("forward", "backward", "both"):
             words = "  ".join(f"{word} {value:.2f}" for word, value in getattr(prediction, name))
             say(f"  {name:<8}  {words}")
+
+
+def _shown(emb: "Embedder", sentences: Iterable[Sequence[str]]) -> Iterator[Sequence[str]]:
+    """Prints the log-probabilities of each sentence on its way."""
+    begin, end = emb.bilm.boundaries
+    for tokens in sentences:
+        forward, backward = emb.log_probs(tokens)
+        say(f"{begin}\t\t{backward[0]:.4f}")
+        for token, ahead, back in zip(tokens, forward, backward[1:], strict=False):
+            say(f"{token}\t{ahead:.4f}\t{back:.4f}")
+        say(f"{end}\t{forward[-1]:.4f}\t")
+        yield tokens

@@ -1,11 +1,11 @@
 """The language model itself: log-probabilities, perplexity, predictions.
 
-Letters: N predictions, V words of the softmax, D projection width, T tokens, B rows.
+Letters: N predictions, V words of the softmax, D projection width, T tokens, U word types.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -14,17 +14,20 @@ from torch import Tensor
 
 from elmokit.batch import Batch, Types
 from elmokit.config import StatePolicy
-from elmokit.embedding.schedule import plan
-from elmokit.errors import ConfigError
+from elmokit.embedding.computing import computing
+from elmokit.embedding.schedule import cut_parts, plan
+from elmokit.errors import ConfigError, InputError
 from elmokit.model import BiLM, index_words
-from elmokit.nn import LMSoftmax, State
-from elmokit.vocabulary import Vocabulary
+from elmokit.nn import CarriedState, LMSoftmax, State
+from elmokit.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
 if TYPE_CHECKING:
     from elmokit.embedding.embedder import Embedder
 
 _SLICE_BYTES = 1 << 26
 """Memory of the logits that exist at a time, whatever the number of predictions and words."""
+_PART_BATCHES = 8
+"""Batches of text that are read ahead."""
 _CARRY_WINDOW = 1024
 """Positions of running text that run together."""
 
@@ -59,32 +62,62 @@ class Prediction(NamedTuple):
     """Product of both, normalised over the vocabulary."""
 
 
+class _Reading(NamedTuple):
+    """Outputs of the top layer, and the words that they foretell."""
+
+    ahead: Tensor
+    """(N, D) after each position but the last of a sentence, left to right."""
+    back: Tensor
+    """(N, D) after each position but the first of a sentence, right to left."""
+    following: Tensor
+    """(N,) words that `ahead` foretells."""
+    preceding: Tensor
+    """(N,) words that `back` foretells."""
+
+
 def log_probs(emb: "Embedder", tokens: Sequence[str]) -> tuple[Array, Array]:
     """See `Embedder.log_probs`."""
     softmax, vocabulary = output_layer(emb.bilm)
-    with torch.inference_mode():
-        ahead, back = next(_hidden(emb, [tokens]))
-        targets = _targets(emb.bilm, vocabulary, tokens).to(ahead.device)
-        forward = target_losses(softmax, ahead, targets[1:])
-        backward = target_losses(softmax, back, targets[:-1])
+    with computing(emb.bilm.device):
+        reading = _read(emb, vocabulary, [tokens])
+        forward = target_losses(softmax, reading.ahead, reading.following)
+        backward = target_losses(softmax, reading.back, reading.preceding)
     return (-forward).cpu().numpy(), (-backward).cpu().numpy()
 
 
 def perplexity(
-    emb: "Embedder", sentences: Sequence[Sequence[str]], state: StatePolicy
+    emb: "Embedder", sentences: Iterable[Sequence[str]], state: StatePolicy
 ) -> Perplexity:
-    """See `Embedder.perplexity`."""
+    """See `Embedder.perplexity`; this one takes any iterable, of which it holds a part at a time.
+
+    Raises:
+        ConfigError: The model has no softmax, or the state policy is unknown.
+        InputError: There is no sentence.
+    """
     softmax, vocabulary = output_layer(emb.bilm)
-    if not len(sentences):
-        raise ConfigError("perplexity: there is no sentence to measure")
-    sums, count = torch.zeros(2, dtype=torch.float64), 0
-    with torch.inference_mode():
-        pairs = _carried(emb, sentences, vocabulary) if state == "carry" else None
-        for ahead, back, next_words, previous_words in pairs or _fresh(emb, sentences, vocabulary):
-            sums[0] += target_losses(softmax, ahead, next_words).double().sum().cpu()
-            sums[1] += target_losses(softmax, back, previous_words).double().sum().cpu()
-            count += len(ahead)
-    return perplexity_of(sums, count, _unknown_rate(vocabulary, sentences))
+    if state not in get_args(StatePolicy):
+        raise ConfigError(f"state: {state!r} is not one of {', '.join(get_args(StatePolicy))}")
+    carried, unknown = CarriedState(), vocabulary.ids.get(UNKNOWN, -1)
+    sums, num_sentences, num_predictions, num_unknown = torch.zeros(2, dtype=torch.float64), 0, 0, 0
+    size = _PART_BATCHES * emb.batch_tokens
+    for part in cut_parts(sentences, max_rows=size, max_tokens=size):
+        num_sentences += len(part)
+        readings = (
+            _fresh(emb, vocabulary, part)
+            if state == "fresh"
+            else _carried(emb, vocabulary, part, carried)
+        )
+        with computing(emb.bilm.device):
+            for reading in readings:
+                forward = target_losses(softmax, reading.ahead, reading.following)
+                backward = target_losses(softmax, reading.back, reading.preceding)
+                sums += torch.stack([forward, backward]).cpu().double().sum(dim=1)
+                num_predictions += len(reading.following)
+                num_unknown += int((reading.following == unknown).sum())
+    if not num_sentences:
+        raise InputError("perplexity: there is no sentence to measure; give at least one")
+    unknown_rate = num_unknown / max(num_predictions - num_sentences, 1)
+    return perplexity_of(sums, num_predictions, unknown_rate)
 
 
 def perplexity_of(sums: Tensor, num_predictions: int, unknown_rate: float) -> Perplexity:
@@ -100,13 +133,13 @@ def predict(emb: "Embedder", tokens: Sequence[str], k: int) -> list[Prediction]:
     softmax, vocabulary = output_layer(emb.bilm)
     if not 0 < k <= len(vocabulary.words):
         raise ConfigError(f"k: {k} must lie in 1..{len(vocabulary.words)}, the words of the model")
-    with torch.inference_mode():
-        ahead, back = next(_hidden(emb, [tokens]))
-        # Row t of the one reads up to token t, row t of the other down to token t + 1.
-        predictions: list[Prediction] = []
+    predictions: list[Prediction] = []
+    with computing(emb.bilm.device):
+        reading = _read(emb, vocabulary, [tokens])
+        ahead, back = reading.ahead[:-1], reading.back[1:]  # without what foretells a boundary
         for start, stop in _slices(len(tokens), 3 * len(vocabulary.words)):
             forward = torch.log_softmax(softmax(ahead[start:stop]), dim=1)
-            backward = torch.log_softmax(softmax(back[start + 1 : stop + 1]), dim=1)
+            backward = torch.log_softmax(softmax(back[start:stop]), dim=1)
             both = torch.log_softmax(forward + backward, dim=1)
             named = [_top(scores, k, vocabulary) for scores in (forward, backward, both)]
             predictions += map(Prediction, tokens[start:stop], *named)
@@ -117,8 +150,14 @@ def output_layer(bilm: BiLM) -> tuple[LMSoftmax, Vocabulary]:
     """Returns the softmax and its words.
 
     Raises:
-        ConfigError: The model has none.
+        ConfigError: The model has none, or cannot foretell words: a stacked LSTM has read each word
+            from the other side before it is asked for it.
     """
+    if not bilm.network.has_state:
+        raise ConfigError(
+            "this model's stacked LSTM reads both directions in every layer, so it can embed but "
+            "neither learn, score nor predict words; take a model of kind projected"
+        )
     if bilm.softmax is None or bilm.vocabulary is None:
         raise ConfigError(
             "this model has no LM softmax, so it can embed but neither score nor predict words; "
@@ -135,81 +174,80 @@ def target_losses(softmax: LMSoftmax, hidden: Tensor, targets: Tensor) -> Tensor
 
 
 def _fresh(
-    emb: "Embedder", sentences: Sequence[Sequence[str]], vocabulary: Vocabulary
-) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Yields outputs and words, forward and backward, of a sentence at a time."""
+    emb: "Embedder", vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]
+) -> Iterator[_Reading]:
+    """Reads sentences a batch at a time, in an order of its own."""
     for places in plan([len(sentence) for sentence in sentences], emb.batch_tokens):
-        group = [sentences[place] for place in places]
-        for sentence, (ahead, back) in zip(group, _hidden(emb, group), strict=True):
-            targets = _targets(emb.bilm, vocabulary, sentence).to(ahead.device)
-            yield ahead, back, targets[1:], targets[:-1]
+        yield _read(emb, vocabulary, [sentences[place] for place in places])
 
 
-def _hidden(emb: "Embedder", sentences: Sequence[Sequence[str]]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields what predicts each token of a sentence: (T+1, D) before it, (T+1, D) after it.
+def _read(emb: "Embedder", vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> _Reading:
+    """Reads sentences from the initial state, `<S> w1 .. wn </S>` both ways.
 
-    Row t of the first, after `<S> w1 .. wt`, foretells token t+1; row t of the second, after
-    `</S> wn .. w(t+1)`, token t.
+    They lie end to end, the longest first. Row t of a sentence's `ahead` stands after
+    `<S> w1 .. wt` and foretells token t + 1; row t of its `back`, after `</S> wn .. w(t+1)`,
+    foretells token t.
     """
-    batch, vectors = emb.pack(sentences)
-    layers, _ = emb.bilm.network.run(vectors, batch)
+    words, indices = index_words(sentences, emb.bilm.boundaries)
+    batch = Batch.from_sentences(indices, Types()).to(emb.bilm.device)
+    layers, _ = emb.bilm.network.run(emb.type_vectors(words), batch)
     positions, lengths = batch.unpacked(boundaries=True)
-    flipped = batch.flipped()[positions]
-    readings = zip(
-        torch.split(layers.forward[-1][positions], lengths.tolist()),
-        torch.split(layers.backward[-1][flipped], lengths.tolist()),
-        strict=True,
+    ends = torch.cumsum(lengths, dim=0)
+    has_next, has_previous = (torch.ones_like(positions, dtype=torch.bool) for _ in range(2))
+    has_next[ends - 1] = False
+    has_previous[ends - lengths] = False
+    rows = _vocabulary_rows(emb.bilm, vocabulary, words)[batch.forward[positions]]
+    return _Reading(
+        ahead=layers.forward[-1][positions[has_next]],
+        back=layers.backward[-1][batch.flipped()[positions[has_previous]]],
+        following=rows[has_previous],
+        preceding=rows[has_next],
     )
-    found = dict(zip(batch.rows.tolist(), readings, strict=True))
-    for row in range(len(sentences)):
-        ahead, back = found[row]
-        yield ahead[:-1], back[1:]
 
 
 def _carried(
-    emb: "Embedder", sentences: Sequence[Sequence[str]], vocabulary: Vocabulary
-) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Yields the same for windows of running text, as bilm-tf's test reads it.
+    emb: "Embedder",
+    vocabulary: Vocabulary,
+    sentences: Sequence[Sequence[str]],
+    carried: CarriedState,
+) -> Iterator[_Reading]:
+    """Reads running text as one row, a window at a time, as bilm-tf's test does.
 
     Forward reads `<S> w1 .. wn <S> w1 ..`, backward `</S> wn .. w1 </S> wn ..`, so that `</S>`
     forward and `<S>` backward are foretold and never read.
     """
-    network, bilm = emb.bilm.network, emb.bilm
-    state: State | None = State(*(torch.zeros_like(x) for x in network.initial_state)).expand(1)
-    for start in range(0, len(sentences), 64):
-        group = sentences[start : start + 64]
-        words, indices = index_words(group, bilm.boundaries)
-        vectors, rows = emb.type_vectors(words), torch.tensor([vocabulary.encode(w) for w in words])
-        ahead = torch.tensor([i for sentence in indices for i in sentence[:-1]])
-        back = torch.tensor([i for sentence in indices for i in sentence[:0:-1]])
-        after = torch.tensor([i for sentence in indices for i in sentence[1:]])
-        before = torch.tensor([i for sentence in indices for i in sentence[-2::-1]])
-        for i in range(0, len(ahead), _CARRY_WINDOW):
-            window = slice(i, i + _CARRY_WINDOW)
-            batch = Batch.from_windows(ahead[None, window], back[None, window], Types())
-            layers, state = network.run(vectors, batch.to(bilm.device), state)
-            found = rows.to(bilm.device)
-            yield (
-                layers.forward[-1],
-                layers.backward[-1],
-                found[after[window].to(bilm.device)],
-                found[before[window].to(bilm.device)],
-            )
+    bilm, network = emb.bilm, emb.bilm.network
+    zeros = State(*(torch.zeros_like(part) for part in network.initial_state))
+    words, indices = index_words(sentences, bilm.boundaries)
+    vectors, rows = emb.type_vectors(words), _vocabulary_rows(bilm, vocabulary, words)
+    reverse = [sentence[::-1] for sentence in indices]
+    streams = torch.tensor(
+        [
+            [word for sentence in reading for word in sentence[part]]
+            for reading in (indices, reverse)
+            for part in (slice(None, -1), slice(1, None))  # what is read, and what comes next
+        ],
+        device=bilm.device,
+    )
+    for window in torch.split(streams, _CARRY_WINDOW, dim=1):
+        ahead, following, back, preceding = window
+        batch = Batch.from_windows(ahead[None], back[None], Types())
+        layers, after = network.run(vectors, batch, carried.take(batch.rows, zeros))
+        assert after is not None
+        carried.put(batch.rows, after)
+        yield _Reading(layers.forward[-1], layers.backward[-1], rows[following], rows[preceding])
 
 
-def _targets(bilm: BiLM, vocabulary: Vocabulary, tokens: Sequence[str]) -> Tensor:
-    """(T + 2,) rows of the softmax for `<S>`, the tokens and `</S>`."""
-    begin, end = bilm.boundaries
-    return torch.tensor([vocabulary.encode(word) for word in (begin, *tokens, end)])
+def _vocabulary_rows(bilm: BiLM, vocabulary: Vocabulary, words: Sequence[str]) -> Tensor:
+    """(U,) rows of the softmax; boundaries are `<S>` and `</S>` there, whatever the model reads."""
+    marks = dict(zip(bilm.boundaries, (BEGIN, END), strict=True))
+    return torch.tensor(
+        [vocabulary.encode(marks.get(word, word)) for word in words], device=bilm.device
+    )
 
 
 def _exp(loss: float) -> float:
     return math.exp(loss) if loss < 700 else math.inf
-
-
-def _unknown_rate(vocabulary: Vocabulary, sentences: Sequence[Sequence[str]]) -> float:
-    words = [word not in vocabulary.ids for sentence in sentences for word in sentence]
-    return sum(words) / max(len(words), 1)
 
 
 def _top(scores: Tensor, k: int, vocabulary: Vocabulary) -> list[list[tuple[str, float]]]:

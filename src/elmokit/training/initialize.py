@@ -56,15 +56,18 @@ def _initialize_characters(encoder: CharEncoder) -> None:
     config = encoder.config
     nn.init.uniform_(encoder.embedding.weight[1:], -1, 1)
     for convolution in encoder.convolutions:
+        assert isinstance(convolution, nn.Conv1d)
+        assert convolution.bias is not None
         if config.activation == "relu":
-            nn.init.uniform_(convolution.weight, -0.05, 0.05)  # type: ignore[arg-type]  # a Conv1d
+            nn.init.uniform_(convolution.weight, -0.05, 0.05)
         else:
-            width = convolution.kernel_size[0] * config.embedding_dim  # type: ignore[index]
-            nn.init.normal_(convolution.weight, std=1 / math.sqrt(width))  # type: ignore[arg-type]
-        nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
+            width = convolution.kernel_size[0] * config.embedding_dim
+            nn.init.normal_(convolution.weight, std=1 / math.sqrt(width))
+        nn.init.zeros_(convolution.bias)
     for highway in encoder.highways:
-        nn.init.normal_(highway.weight, std=1 / math.sqrt(config.num_filters))  # type: ignore[arg-type]
-        nonlinear, carry = highway.bias.chunk(2)  # type: ignore[operator]
+        assert isinstance(highway, nn.Linear)
+        nn.init.normal_(highway.weight, std=1 / math.sqrt(config.num_filters))
+        nonlinear, carry = highway.bias.chunk(2)
         nn.init.zeros_(nonlinear)
         nn.init.constant_(carry, _CARRY_BIAS)
 

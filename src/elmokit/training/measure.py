@@ -5,7 +5,8 @@ Letters: W window, B rows.
 
 import torch
 
-from elmokit.embedding.scoring import Perplexity, perplexity_of, target_losses
+from elmokit.embedding.computing import computing
+from elmokit.embedding.scoring import Perplexity, output_layer, perplexity_of, target_losses
 from elmokit.model import BiLM
 from elmokit.nn import State
 from elmokit.training.corpus import Corpus
@@ -24,19 +25,20 @@ def measure(bilm: BiLM, corpus: Corpus, table: TypeTable) -> Perplexity:
         corpus: Held-out text.
         table: Its types.
     """
-    softmax, network = bilm.softmax, bilm.network
-    assert softmax is not None
-    sums, count, state = torch.zeros(2, dtype=torch.float64), 0, None
+    (softmax, _), network = output_layer(bilm), bilm.network
     rows = min(_ROWS, corpus.num_sentences)
-    zero = State(*(torch.zeros_like(part) for part in network.initial_state))
-    state = zero.expand(rows) if network.has_state else None
-    with torch.no_grad():
+    zeros = State(*(torch.zeros_like(part) for part in network.initial_state))
+    state: State | None = zeros.expand(rows)
+    sums, count = torch.zeros(2, dtype=torch.float64), 0
+    with computing(bilm.device):
         for window in evaluation_windows(corpus, batch_size=rows, window=_WINDOW):
             batch, targets, mask = as_step(window, table, bilm.device)
+            assert mask is not None
             layers, state = network.run(network.encode_types(batch.types), batch, state)
-            tops = (layers.forward[-1], layers.backward[-1])
-            for direction, (hidden, words) in enumerate(zip(tops, targets, strict=True)):
-                losses = target_losses(softmax, hidden[mask], words[mask])
-                sums[direction] += losses.double().sum().cpu()
-            count += int(window.mask.sum()) if window.mask is not None else words.numel()
+            losses = [
+                target_losses(softmax, outputs[-1][mask], words[mask])
+                for outputs, words in zip((layers.forward, layers.backward), targets, strict=True)
+            ]
+            sums += torch.stack(losses).cpu().double().sum(dim=1)
+            count += len(losses[0])
     return perplexity_of(sums, count, corpus.unknown_rate)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmokit.batch import Batch
+from elmokit.embedding.scoring import output_layer
 from elmokit.model import BiLM
 from elmokit.nn import State
 from elmokit.nn.softmax import Negatives
@@ -46,8 +47,12 @@ class Objective(nn.Module):
             bilm: A model with a softmax.
             dropout: Chance of dropping an element, in training mode.
             sparse: Whether the sampled softmax has a sparse gradient.
+
+        Raises:
+            ConfigError: The model has no softmax, or a stacked LSTM, which cannot learn to predict.
         """
         super().__init__()
+        output_layer(bilm)
         self.bilm = bilm
         self.dropout = dropout
         self.sparse = sparse
@@ -84,5 +89,5 @@ class Objective(nn.Module):
             losses = softmax.loss(hidden, words)
         else:
             losses = softmax.sampled_loss(hidden, words, negatives, sparse=self.sparse)
-        forward, backward = losses.float().chunk(2)
+        forward, backward = losses.chunk(2)
         return Losses(forward.mean(), backward.mean()), State(*(x.detach() for x in after))

@@ -62,11 +62,13 @@ class Optimizers:
             The learning rate.
         """
         rate = self.config.learning_rate * rate_factor(self.config, step, num_steps)
-        for optimizer in self._optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        # Adagrad makes sparse tensors, and torch warns unless it is told whether to check them.
+        with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]
+            for optimizer in self._optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
         return rate
 
     def state_dict(self) -> list[dict[str, Any]]:
@@ -107,5 +109,6 @@ def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> float:
                 values.append(parameter.grad)
     norm = torch.nn.utils.get_total_norm(values)
     if norm > limit:
-        torch._foreach_mul_(values, limit / norm)
+        for value in values:
+            value.mul_(limit / norm)
     return float(norm)

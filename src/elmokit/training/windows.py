@@ -3,6 +3,7 @@
 Letters: U word types of a corpus, K types of a window, B rows, W window, C characters.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +23,15 @@ _CHUNK = 10_000
 class TypeTable:
     """The ids of all word types of a corpus, made once."""
 
-    def __init__(self, words: tuple[str, ...], bilm: BiLM) -> None:
-        """Turns U words into ids; characters take two bytes each, or four in a large alphabet."""
+    def __init__(self, words: Sequence[str], bilm: BiLM) -> None:
+        """Turns words into ids; characters take two bytes each, or four in a large alphabet.
+
+        Args:
+            words: The U types of a corpus; the first two, `<S>` and `</S>`, stand for the
+                boundaries of the model, whatever these are called there.
+            bilm: The model.
+        """
+        words = [*bilm.boundaries, *words[2:]]
         kind = np.int16 if bilm.alphabet and bilm.alphabet.num_characters < 2**15 else np.int32
         chunks = [bilm.encode_words(words[i : i + _CHUNK]) for i in range(0, len(words), _CHUNK)]
         self._char_ids = _join([types.char_ids for types in chunks], kind)
