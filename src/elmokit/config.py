@@ -29,7 +29,8 @@ LSTMKind = Literal["projected", "stacked"]
 """How the LSTM layers are connected; see `LSTMConfig.kind`."""
 
 MAX_COUNT = 10_000
-"""Most layers of a kind, and most characters per token: a file that asks for more is damaged."""
+"""Most layers of a kind, widths of filters and characters per token: a file that asks for more is
+damaged."""
 
 _T = TypeVar("_T")
 
@@ -87,9 +88,14 @@ class CharCNNConfig(Section):
         _check_range(self, "max_characters", most=MAX_COUNT)
         _check_range(self, "num_highway", least=0, most=MAX_COUNT)
         _check_choice(self, "activation", Activation)
+        if len(self.filters) > MAX_COUNT:
+            raise ConfigError(
+                f"filters: {len(self.filters):,} pairs must be {MAX_COUNT:,} or fewer"
+            )
         if not self.filters or any(width < 1 or count < 1 for width, count in self.filters):
             raise ConfigError(
-                f"filters: {self.filters} needs pairs of a width and a count, each 1 or more"
+                f"filters: {reprlib.repr(self.filters)} needs pairs of a width and a count, each 1 "
+                "or more"
             )
         widest = max(width for width, _ in self.filters)
         if widest > self.max_characters:

@@ -294,17 +294,18 @@ def test_a_folder_that_cannot_be_made_or_written_is_told(text, tmp_path, monkeyp
 @pytest.mark.parametrize(
     "name", ["corpus.json", "counts.bin", "offsets.bin", "tokens.bin", "types.txt"]
 )
-def test_a_prepared_file_that_vanished_or_was_cut_is_told(corpus, tmp_path, name):
+def test_a_prepared_file_that_vanished_or_was_cut_is_told_and_made_anew(
+    corpus, text, tmp_path, name
+):
     path = tmp_path / "made" / name
-    path.write_bytes(path.read_bytes()[:-1])
-    for _ in range(2):
+    for damage in (lambda: path.write_bytes(path.read_bytes()[:-1]), path.unlink):
+        damage()
         with pytest.raises(InputError) as caught:
             open_corpus(tmp_path / "made", WORDS)
         assert str(caught.value).startswith(f"{path}: ")
-        assert str(caught.value).endswith(
-            f"remove the folder {tmp_path / 'made'} and prepare the corpus again"
-        )
-        path.unlink(missing_ok=True)
+        assert str(caught.value).endswith("; prepare the corpus again")
+        again = prepare([str(text)], WORDS, tmp_path / "made")
+        assert again.fingerprint == corpus.fingerprint
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ class TrainSettings:
     Example: elmo train config.yaml --set schedule.epochs=5
     """
 
-    config: tyro.conf.Positional[Path]
+    config: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CONFIG.yaml")]
     """The run's YAML file."""
     set: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="KEY=VALUE")

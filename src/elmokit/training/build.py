@@ -1,12 +1,16 @@
 """The model that a run begins from: a new one, or a trained one with its softmax or a new one."""
 
 import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
 import torch
+from torch import Tensor
 
-from elmokit.characters import Alphabet, ByteAlphabet, UnicodeAlphabet
-from elmokit.config import BiLMConfig, Card, CharCNNConfig, LSTMConfig, WordEmbeddingConfig
+from elmokit.characters import Alphabet, ByteAlphabet, UnicodeAlphabet, alphabet_from_dict
+from elmokit.checkpoints import Checkpoint
+from elmokit.config import BiLMConfig, Card, WordEmbeddingConfig, parse
 from elmokit.errors import ConfigError
 from elmokit.model import BiLM
 from elmokit.nn import BiLMNetwork, LMSoftmax
@@ -15,8 +19,8 @@ from elmokit.training.corpus import Corpus
 from elmokit.training.initialize import initialize, initialize_softmax
 from elmokit.vocabulary import BEGIN, END, InputWords, Vocabulary
 
-_FORGET_BIAS = 1.0
-"""As in bilm-tf, so that a trained model can be written in its format."""
+_MARKS = ("padding", "begin_word", "end_word", "unknown", BEGIN, END)
+"""What an alphabet of Unicode characters has before the characters, in the order of the ids."""
 
 
 def build(config: TrainConfig, corpus: Corpus, source: BiLM | None) -> BiLM:
@@ -26,18 +30,22 @@ def build(config: TrainConfig, corpus: Corpus, source: BiLM | None) -> BiLM:
         config: The run.
         corpus: Its text; a new softmax starts from its word frequencies, an alphabet of Unicode
             characters is taken from its words.
-        source: The trained model of `config.start`, which is copied and left as it is.
+        source: The trained model of `config.start`; its layers become those of the run's model.
 
     Raises:
         ConfigError: The sections contradict each other.
     """
     torch.manual_seed(config.seed)
     if source is None:
-        return _new_model(config, corpus)
-    if config.start is not None and config.start.softmax == "keep":
-        return BiLM.from_checkpoint(source.to_checkpoint()).train()
-    network = BiLM.from_checkpoint(source.to_checkpoint()).network
-    return _with_softmax(network, config, corpus, source.alphabet, source.words, source.card)
+        bilm = _new_model(config, corpus)
+    elif config.start is not None and config.start.softmax == "keep":
+        bilm = source
+    else:
+        bilm = _with_softmax(
+            source.network, config, corpus, source.alphabet, source.words, source.card
+        )
+    before = f"{bilm.card.provenance}; then " if bilm.card.provenance else ""
+    return bilm.with_card(provenance=f"{before}trained on {corpus.describe()}").train()
 
 
 def vocabulary_of(config: TrainConfig, source: BiLM | None) -> Vocabulary | None:
@@ -56,50 +64,56 @@ def vocabulary_of(config: TrainConfig, source: BiLM | None) -> Vocabulary | None
     return source.vocabulary
 
 
+def structure(bilm: BiLM) -> dict[str, Any]:
+    """Returns, as plain values, what makes a model besides its tensors and the words it predicts.
+
+    A checkpoint of a run holds it, so that the run goes on without the model it started from.
+    """
+    return {
+        "config": bilm.config.to_dict(),
+        "alphabet": bilm.alphabet.to_dict() if bilm.alphabet else None,
+        "words": bilm.words.to_dict() if bilm.words else None,
+        "card": bilm.card.to_dict(),
+    }
+
+
+def rebuild(
+    values: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary
+) -> BiLM:
+    """Makes a model from its `structure`, its tensors, and the words it predicts."""
+    alphabet, words = values["alphabet"], values["words"]
+    return BiLM.from_checkpoint(
+        Checkpoint(
+            config=BiLMConfig.from_dict(values["config"]),
+            tensors={name.removeprefix("network."): tensor for name, tensor in tensors.items()},
+            alphabet=alphabet_from_dict(alphabet) if alphabet else None,
+            words=parse(InputWords, words, "words") if words else None,
+            vocabulary=vocabulary,
+            card=Card.from_dict(values["card"]),
+        )
+    ).train()
+
+
 def _new_model(config: TrainConfig, corpus: Corpus) -> BiLM:
     model = config.model
     alphabet = _alphabet(model, corpus)
-    words = InputWords(words=tuple(corpus.vocabulary.words)) if model.input == "words" else None
-    characters = (
-        CharCNNConfig(
-            num_characters=alphabet.num_characters,
-            max_characters=alphabet.max_characters,
-            embedding_dim=model.character_dim,
-            filters=model.filters,
-            activation=model.activation,
-            num_highway=model.num_highway,
-        )
-        if alphabet
-        else None
-    )
+    characters = model.char_cnn(alphabet.num_characters) if alphabet else None
+    words, table = None, None
+    if model.input == "words":
+        words = InputWords(words=tuple(corpus.vocabulary.words))
+        table = WordEmbeddingConfig(num_words=len(words.words), embedding_dim=model.projection_dim)
     network = BiLMNetwork(
         BiLMConfig(
-            lstm=LSTMConfig(
-                num_layers=model.num_layers,
-                cell_dim=model.cell_dim,
-                projection_dim=model.projection_dim,
-                cell_clip=model.cell_clip,
-                projection_clip=model.projection_clip,
-                skip_connections=model.skip_connections,
-                recurrent_projection=model.cell_dim != model.projection_dim,
-                forget_bias=_FORGET_BIAS,
-            ),
+            lstm=model.lstm(),
             characters=characters,
-            words=WordEmbeddingConfig(
-                num_words=len(words.words), embedding_dim=model.projection_dim
-            )
-            if words
-            else None,
+            words=table,
             # bilm-tf leaves the projection out where it would change no width.
             token_projection=characters is not None
             and characters.num_filters != model.projection_dim,
         )
     )
     initialize(network)
-    card = Card(
-        tokenizer="white space, in text that was cut into tokens before",
-        provenance=f"trained on {corpus.describe()}",
-    )
+    card = Card(tokenizer="white space, in text that was cut into tokens before")
     return _with_softmax(network, config, corpus, alphabet, words, card)
 
 
@@ -123,7 +137,7 @@ def _with_softmax(
         softmax=softmax,
         vocabulary=corpus.vocabulary,
         card=card,
-    ).train()
+    )
 
 
 def _alphabet(model: ModelSection, corpus: Corpus) -> Alphabet | None:
@@ -136,20 +150,19 @@ def _alphabet(model: ModelSection, corpus: Corpus) -> Alphabet | None:
 
 def _unicode_alphabet(model: ModelSection, corpus: Corpus) -> UnicodeAlphabet:
     """Lists the characters of a text that are frequent enough, the most frequent first."""
-    counts: dict[str, int] = {}
-    for word, count in zip(corpus.types, np.asarray(corpus.type_counts).tolist(), strict=True):
+    counts: Counter[str] = Counter()
+    for word, count in zip(corpus.types, corpus.type_counts.tolist(), strict=True):
         if word not in (BEGIN, END):
             for character in word:
-                counts[character] = counts.get(character, 0) + count
-    kept = [c for c, n in counts.items() if n >= model.min_character_count]
+                counts[character] += count
+    kept = [c for c, count in counts.items() if count >= model.min_character_count]
     if not kept:
         raise ConfigError(
-            f"model.min_character_count: no character occurs {model.min_character_count} times; "
-            "lower it"
+            f"model.min_character_count: no character occurs {model.min_character_count} times, "
+            f"the most frequent one does {max(counts.values(), default=0)} times; lower it"
         )
     kept.sort(key=lambda character: (-counts[character], character))
-    marks = ("padding", "begin_word", "end_word", "unknown", BEGIN, END)
-    ids = {name: number for number, name in enumerate(marks, start=1)}
+    ids = {name: number for number, name in enumerate(_MARKS, start=1)}
     first = len(ids) + 1
     return UnicodeAlphabet(
         characters={character: number for number, character in enumerate(kept, start=first)},

@@ -1,12 +1,12 @@
 """The state of a run on disk, so that it goes on bit for bit, and what may differ when it does."""
 
-import io
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from elmokit.embedding.manifest import write_atomically
+from elmokit.checkpoints.files import reason
+from elmokit.embedding.manifest import move_into_place
 from elmokit.errors import CheckpointError, OutputError
 from elmokit.training.config import MAY_CHANGE, TrainConfig
 
@@ -27,16 +27,17 @@ def save(run_dir: Path, config: TrainConfig, content: dict[str, Any]) -> None:
     Raises:
         OutputError: The disk is full or refuses; the last checkpoint is kept.
     """
-    buffer = io.BytesIO()
-    torch.save({"version": VERSION, "config": config.to_dict(), **content}, buffer)
     path = run_dir / CHECKPOINT
+    temporary = path.with_name(f"{CHECKPOINT}.tmp")
     try:
-        write_atomically(path, buffer.getbuffer())
-    except OSError as error:
-        path.with_name(f"{path.name}.tmp").unlink(missing_ok=True)
+        with temporary.open("wb") as file:
+            torch.save({"version": VERSION, "config": config.to_dict(), **content}, file)
+        move_into_place(temporary, path)
+    except (OSError, RuntimeError) as error:
+        temporary.unlink(missing_ok=True)
         raise OutputError(
-            f"{path}: cannot be written ({error.strerror}); the last checkpoint is kept: free some "
-            "space, then go on with --resume"
+            f"{path}: cannot be written ({_disk_reason(error)}); the last checkpoint is kept: "
+            "free some space, then go on with --resume"
         ) from None
 
 
@@ -56,19 +57,34 @@ def load(run_dir: Path, config: TrainConfig) -> dict[str, Any]:
         raise CheckpointError(f"{path}: there is no checkpoint to resume; start without --resume")
     try:
         content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        version = content["version"]
+        version, began = content["version"], content["config"]
     except Exception as error:  # the kinds of damage that torch.load meets are many
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CheckpointError(f"{path}: truncated or damaged ({reason}); begin a new run") from None
+        raise CheckpointError(
+            f"{path}: truncated or damaged ({reason(error)}); begin a new run"
+        ) from None
     if version != VERSION:
         raise CheckpointError(f"{path}: version {version}, this elmokit reads {VERSION}")
-    changes = differences(content["config"], config.to_dict())
+    check_settings(run_dir, began, config)
+    return content
+
+
+def check_settings(run_dir: Path, began: dict[str, Any], config: TrainConfig) -> None:
+    """Makes sure that a run goes on as it began.
+
+    Args:
+        run_dir: The run's directory.
+        began: `to_dict` of the configuration it began with.
+        config: The run as it is to go on.
+
+    Raises:
+        OutputError: A setting differs that must not; the message has each, then and now.
+    """
+    changes = differences(began, config.to_dict())
     if changes:
         raise OutputError(
             f"{run_dir}: cannot resume with other settings ({'; '.join(changes)}); change them "
             "back, or begin a new run with another run_dir"
         )
-    return content
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -79,6 +95,14 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         for key in sorted({*before, *after})
         if key not in MAY_CHANGE and before.get(key) != after.get(key)
     ]
+
+
+def _disk_reason(error: BaseException) -> str:
+    """Returns what the disk said; torch's writer complains of its own position after that."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__context__
+    return reason(cause or error)
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -3,10 +3,12 @@
 A run is a YAML file of these sections. All but what `MAY_CHANGE` lists is fixed once it began.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from elmokit.config import Activation, Section
+from elmokit.characters import ByteAlphabet
+from elmokit.config import Activation, CharCNNConfig, LSTMConfig, Section
 from elmokit.errors import ConfigError
 
 MAY_CHANGE = frozenset(
@@ -80,6 +82,36 @@ class ModelSection(Section):
     skip_connections: bool = True
     """Add a layer's input to its output, from the second layer on."""
 
+    def __post_init__(self) -> None:
+        _check_least(1, self, "min_character_count", "character_dim")
+        self.lstm()
+        if self.input != "words":
+            self.char_cnn(ByteAlphabet(max_characters=self.max_characters).num_characters)
+
+    def lstm(self) -> LSTMConfig:
+        """Returns the layers; the bias of the forget gate is 1, as bilm-tf's format demands."""
+        return LSTMConfig(
+            num_layers=self.num_layers,
+            cell_dim=self.cell_dim,
+            projection_dim=self.projection_dim,
+            cell_clip=self.cell_clip,
+            projection_clip=self.projection_clip,
+            skip_connections=self.skip_connections,
+            recurrent_projection=self.cell_dim != self.projection_dim,
+            forget_bias=1.0,
+        )
+
+    def char_cnn(self, num_characters: int) -> CharCNNConfig:
+        """Returns the encoder of words over an alphabet of so many characters."""
+        return CharCNNConfig(
+            num_characters=num_characters,
+            max_characters=self.max_characters,
+            embedding_dim=self.character_dim,
+            filters=self.filters,
+            activation=self.activation,
+            num_highway=self.num_highway,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSection(Section):
@@ -88,7 +120,8 @@ class StartSection(Section):
     model: str
     """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
     softmax: Literal["keep", "new"] = "keep"
-    """keep: go on with the model's own words and output layer. new: words of data.vocabulary."""
+    """keep: go on with the model's own words and output layer, and with Adagrad's accumulators if
+    it is a training checkpoint of bilm-tf. new: words of data.vocabulary."""
     train_bilm: bool = True
     """Whether the biLM learns too, or the softmax alone."""
 
@@ -98,7 +131,8 @@ class ObjectiveSection(Section):
     """What is minimised: the mean of both directions' cross-entropy."""
 
     num_negatives: int | None = 8192
-    """Sampled words that a step's predictions are compared with; null for the whole vocabulary."""
+    """Sampled words that a step's predictions are compared with; null for the whole vocabulary,
+    which is also taken if it has no more words."""
     dropout: float = 0.1
     """Chance of dropping an element of a layer's input, and of the top layer's output."""
     softmax_init: Literal["frequency", "bilm-tf"] = "frequency"
@@ -107,7 +141,8 @@ class ObjectiveSection(Section):
 
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout: {self.dropout} must lie in [0, 1)")
+            raise ConfigError(f"dropout: {self.dropout} must be 0 or more and below 1")
+        _check_least(1, self, "num_negatives")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +164,8 @@ class OptimizerSection(Section):
     """Largest norm of all gradients together."""
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "clip_norm"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name}: {getattr(self, name)} must be above 0")
-        for name in ("warmup_steps", "weight_decay"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name}: {getattr(self, name)} must be 0 or more")
+        _check_positive(self, "learning_rate", "clip_norm")
+        _check_least(0, self, "warmup_steps", "weight_decay")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +183,7 @@ class ScheduleSection(Section):
     steps: int | None = None
     """Steps in all, instead of epochs."""
     evaluate_every: int = 1000
-    """Steps between measurements on held-out text."""
+    """Steps between measurements on held-out text; the end of an epoch has one too."""
     checkpoint_every: int = 500
     """Steps between checkpoints."""
     log_every: int = 20
@@ -161,16 +192,9 @@ class ScheduleSection(Section):
     """Measurements without improvement after which training stops; null to go to the end."""
 
     def __post_init__(self) -> None:
-        names = ("batch_size", "window", "accumulate", "evaluate_every", "checkpoint_every")
-        for name in (*names, "log_every"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name}: {getattr(self, name)} must be 1 or more")
-        for name in ("steps", "patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name}: {value} must be 1 or more, or null")
-        if not self.epochs > 0:
-            raise ConfigError(f"epochs: {self.epochs} must be above 0")
+        _check_least(1, self, "batch_size", "window", "accumulate", "steps", "patience")
+        _check_least(1, self, "evaluate_every", "checkpoint_every", "log_every")
+        _check_positive(self, "epochs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,9 +227,24 @@ class TrainConfig(Section):
     """bf16 runs matrix products in bfloat16, for GPUs that are faster then."""
 
     def __post_init__(self) -> None:
+        _check_least(0, self, "seed")
+        _check_least(1, self, "threads")
         if self.start is None and self.data.vocabulary is None:
             raise ConfigError(
                 "data.vocabulary: a new model needs a word list; make one with elmo vocab"
             )
         if self.start and self.start.softmax == "new" and self.data.vocabulary is None:
             raise ConfigError("data.vocabulary: a new softmax needs a word list")
+
+
+def _check_least(least: int, section: object, *names: str) -> None:
+    for name in names:
+        value = getattr(section, name)
+        if value is not None and not least <= value < 2**63:
+            raise ConfigError(f"{name}: {value} must be {least} or more")
+
+
+def _check_positive(section: object, *names: str) -> None:
+    for name in names:
+        if not 0 < getattr(section, name) < math.inf:
+            raise ConfigError(f"{name}: {getattr(section, name)} must be a number above 0")

@@ -1,15 +1,19 @@
 """A run's YAML file, and settings given beside it."""
 
 import re
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from elmokit.errors import ConfigError, MissingExtraError
-from elmokit.training.config import TrainConfig
+from elmokit.training.config import DataSection, TrainConfig
 
-_LISTS = ("train", "heldout")
-"""Fields of `data` for which one text stands for a list of one."""
+_SECTIONS = ("data", "model", "objective", "optimizer", "schedule")
+"""Those that may stand in a file with nothing in them."""
+
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$")
+"""1e-3, which is a number to everybody but YAML 1.1."""
 
 
 def read_config(path: Path, settings: Sequence[str] = ()) -> TrainConfig:
@@ -25,23 +29,29 @@ def read_config(path: Path, settings: Sequence[str] = ()) -> TrainConfig:
             missing or of a wrong type.
         MissingExtraError: pyyaml is not installed.
     """
+    data = _load(_read(path), str(path))
+    if data is None:
+        data = {}
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected sections such as 'data:', found {type(data).__name__}")
+    for section in _SECTIONS:
+        if section in data and data[section] is None:
+            del data[section]
+    for setting in settings:
+        _set(data, setting)
+    _wrap_lists(data)
+    return TrainConfig.from_dict(data, where=f"{path} with --set" if settings else str(path))
+
+
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: byte {error.start + 1} is not UTF-8; save it as UTF-8"
         ) from None
-    data = _load(text, str(path))
-    if data is None:
-        data = {}
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: expected sections such as 'data:', found {type(data).__name__}")
-    for setting in settings:
-        _set(data, setting)
-    _wrap_lists(data)
-    return TrainConfig.from_dict(data, where=str(path))
 
 
 def _set(data: dict[str, Any], setting: str) -> None:
@@ -55,14 +65,15 @@ def _set(data: dict[str, Any], setting: str) -> None:
         data = data[section]
         if not isinstance(data, dict):
             raise ConfigError(f"--set {setting}: {section} is no section")
-    data[name] = _load(value, f"--set {key}")
+    data[name] = _load(value, f"--set {setting}")
 
 
 def _wrap_lists(data: dict[str, Any]) -> None:
+    """Takes one text for a list of one, where a list of texts is expected."""
     section = data.get("data")
     if isinstance(section, dict):
-        for name in _LISTS:
-            if isinstance(section.get(name), str):
+        for name, kind in typing.get_type_hints(DataSection).items():
+            if kind == tuple[str, ...] and isinstance(section.get(name), str):
                 section[name] = [section[name]]
 
 
@@ -77,14 +88,24 @@ def _load(text: str, where: str) -> Any:
         ) from None
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
-        """Takes 1e-3 for a number, as everybody but YAML 1.1 does."""
+        """YAML with 1e-3 as a number, and without keys that silently win over others."""
 
-    Loader.add_implicit_resolver(
-        "tag:yaml.org,2002:float",
-        re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"),
-        list("-+0123456789"),
-    )
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            for number, key in enumerate(keys):
+                if key in keys[:number]:
+                    line = node.value[number][0].start_mark.line + 1
+                    raise ConfigError(f"{where}: line {line}: {key!r} stands there twice")
+            return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
+
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+0123456789"))
     try:
         return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
+    except ConfigError:
+        raise
+    except (
+        yaml.YAMLError,
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError: the 30th of February
         raise ConfigError(f"{where}: no valid YAML: {' '.join(str(error).split())}") from None

@@ -1,9 +1,8 @@
 """What a run will do, told before its first step."""
 
-import copy
-import resource
 import sys
 import time
+from collections.abc import Callable
 
 import torch
 
@@ -11,30 +10,45 @@ from elmokit.training.corpus import Corpus
 from elmokit.training.trainer import Trainer
 
 _TIMED_STEPS = 3
-"""Steps that are made for the clock, and taken back."""
+"""Steps that are made for the clock."""
 
 
-def plan(trainer: Trainer, corpus: Corpus, heldout: Corpus | None) -> list[str]:
-    """Times a few steps, takes them back, and returns the plan as lines.
+def seconds_per_step(advance: Callable[[], object]) -> float:
+    """Makes a few steps and returns how long one takes; the caller takes them back.
 
     Args:
-        trainer: At its first step, or where it goes on; it is left there.
+        advance: Makes a step.
+    """
+    times = []
+    for _ in range(_TIMED_STEPS):
+        started = time.perf_counter()
+        advance()
+        times.append(time.perf_counter() - started)
+    return sorted(times)[len(times) // 2]
+
+
+def plan(
+    trainer: Trainer, corpus: Corpus, heldout: Corpus | None, seconds: float | None
+) -> list[str]:
+    """Returns what a run will do, as lines.
+
+    Args:
+        trainer: At its first step, or where it goes on.
         corpus: What is learnt from.
         heldout: What is measured on.
+        seconds: How long a step takes; None if there is none left.
     """
-    seconds = _seconds_per_step(trainer)
     left = trainer.num_steps - trainer.step
     words = len(corpus.vocabulary.words)
     parameters = sum(p.numel() for p in trainer.bilm.network.parameters())
     softmax = sum(p.numel() for p in trainer.bilm.parameters()) - parameters
+    schedule, processes = trainer.config.schedule, trainer.processes.world_size
     negatives = trainer.config.objective.num_negatives
-    schedule = trainer.config.schedule
-    processes = trainer.processes.world_size
+    compared = f"{negatives:,} sampled per step" if trainer.is_sampled else "all of them compared"
     return [
         f"text       {corpus.describe()}",
         f"held out   {heldout.describe() if heldout else 'none: no measure of what is learnt'}",
-        f"words      {words:,} in the vocabulary, "
-        + (f"{negatives:,} sampled per step" if negatives else "all of them compared"),
+        f"words      {words:,} in the vocabulary, {compared}",
         f"model      {parameters:,} parameters and {softmax:,} in the softmax",
         f"step       {processes} x {schedule.batch_size} rows x {schedule.window} tokens"
         + (f" x {schedule.accumulate} windows" if schedule.accumulate > 1 else "")
@@ -42,24 +56,19 @@ def plan(trainer: Trainer, corpus: Corpus, heldout: Corpus | None) -> list[str]:
         f"length     {trainer.num_steps:,} steps, {trainer.steps_per_epoch:,} per epoch, "
         f"{trainer.num_steps / trainer.steps_per_epoch:.3g} epochs"
         + (f"; {trainer.step:,} done" if trainer.step else ""),
-        f"time       {seconds:.3g} s per step, {trainer.step_predictions / seconds:,.0f} tokens "
-        f"per second, about {_duration(left * seconds)} to go",
+        "time       "
+        + (
+            f"{seconds:.3g} s per step, {trainer.step_predictions / seconds:,.0f} tokens per "
+            f"second, about {duration(left * seconds)} to go"
+            if seconds
+            else "nothing is left to do"
+        ),
         f"memory     {_peak_memory(trainer.processes.device) / 1e9:.2f} GB at its peak so far",
     ]
 
 
-def _seconds_per_step(trainer: Trainer) -> float:
-    shared, own = copy.deepcopy(trainer.state()), copy.deepcopy(trainer.own_state())
-    times = []
-    for _ in range(_TIMED_STEPS):
-        started = time.perf_counter()
-        trainer.advance()
-        times.append(time.perf_counter() - started)
-    trainer.restore(shared, own)
-    return sorted(times)[len(times) // 2]
-
-
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Returns a time in the unit that suits it."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     if seconds < 5400:
@@ -70,5 +79,7 @@ def _duration(seconds: float) -> str:
 def _peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    import resource  # Windows has none
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

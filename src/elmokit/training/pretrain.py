@@ -1,14 +1,9 @@
-"""A training run from its configuration to a finished model.
-
-A run's directory holds the prepared text (corpus/, heldout/, vocab.txt), the log (log.jsonl), the
-last checkpoint (checkpoint.pt) and the model (model/): the best one on held-out text so far, or the
-last one if there is none.
-"""
+"""A training run from its configuration to a finished model; see `run_directory` for its files."""
 
 import contextlib
+import dataclasses
 import logging
 import math
-import shutil
 import signal
 import threading
 import time
@@ -19,33 +14,36 @@ from typing import Any
 
 import torch
 
-from elmokit.checkpoints import write as write_checkpoint
-from elmokit.errors import OutputError
-from elmokit.model import BiLM
-from elmokit.training import checkpoint
-from elmokit.training.build import build, vocabulary_of
+from elmokit.checkpoints.tensorflow import OptimizerState
+from elmokit.errors import OutputError, TrainingError
+from elmokit.training import checkpoint, run_directory
+from elmokit.training.build import structure
 from elmokit.training.config import TrainConfig
-from elmokit.training.corpus import Corpus, open_corpus, prepare
+from elmokit.training.corpus import Corpus
 from elmokit.training.distributed import Processes, joined
 from elmokit.training.measure import measure
-from elmokit.training.plan import plan
+from elmokit.training.opening import open_again, open_new
+from elmokit.training.plan import duration, plan, seconds_per_step
 from elmokit.training.record import Record
+from elmokit.training.run_directory import LAST, MODEL, write_model
+from elmokit.training.standing import Standing
 from elmokit.training.trainer import StepResult, Trainer
-from elmokit.training.vocabulary import read_vocabulary, write_vocabulary
 from elmokit.training.windows import TypeTable
 
 logger = logging.getLogger(__name__)
-
-MODEL, VOCABULARY = "model", "vocab.txt"
 
 
 def pretrain(config: TrainConfig, *, resume: bool = False) -> Path:
     """Trains a biLM, or goes on with a run that was cut off.
 
+    SIGTERM is held back until the step in progress is done and kept in a checkpoint. Under torchrun
+    all processes work on one run; its directory must be where all of them see it.
+
     Args:
         config: The run.
-        resume: Go on from the run's checkpoint. On a CPU all further losses and weights are those
-            of an uninterrupted run, bit for bit, with the same torch and number of threads.
+        resume: Go on from the run's checkpoint; the text and the model to start from are needed no
+            more. On a CPU all further losses and weights are those of an uninterrupted run, bit for
+            bit, with the same torch and number of threads.
 
     Returns:
         The directory of the model.
@@ -55,19 +53,21 @@ def pretrain(config: TrainConfig, *, resume: bool = False) -> Path:
         InputError: The text or the word list cannot be read.
         CheckpointError: The model to start from, or the checkpoint to resume, cannot be read.
         OutputError: The directory is taken or cannot be written, or a setting must not change.
-        TrainingError: A loss or gradient is not finite.
+        TrainingError: A loss, gradient or weight is not finite; nothing is overwritten.
     """
-    run_dir = Path(config.run_dir)
+    run_dir = Path(config.run_dir).expanduser()
     with joined(config.device) as processes, _threads(config.threads):
-        saved = None
-        if resume:
-            saved = checkpoint.load(run_dir, config)
-        elif processes.is_first:
-            _begin(run_dir)
+        again = resume and _has_checkpoint(config, run_dir)
+        if processes.is_first:
+            if not again:
+                run_directory.begin(run_dir, config)
+            run_directory.tidy(run_dir)
         processes.wait()
-        run = _Run(config, run_dir, processes, saved)
+        run = _Run(config, run_dir, processes, again=again)
         with run.record or contextlib.nullcontext(), _termination() as terminated:
-            run.train(terminated)
+            finished = run.train(terminated)
+    if not finished:
+        signal.raise_signal(signal.SIGTERM)
     return run_dir / MODEL
 
 
@@ -75,126 +75,159 @@ class _Run:
     """A run in one process: its parts, and the loop over steps."""
 
     def __init__(
-        self,
-        config: TrainConfig,
-        run_dir: Path,
-        processes: Processes,
-        saved: dict[str, Any] | None,
+        self, config: TrainConfig, run_dir: Path, processes: Processes, *, again: bool
     ) -> None:
+        """Prepares a run and tells its plan.
+
+        Args:
+            config: The run.
+            run_dir: Its directory.
+            processes: This process among the run's.
+            again: Go on from the checkpoint; otherwise the first one is made.
+        """
         self.config, self.run_dir, self.processes = config, run_dir, processes
-        source = BiLM.from_pretrained(config.start.model) if config.start else None
-        corpus, self.heldout = _open_text(config, run_dir, processes, source, saved is not None)
-        self.trainer = Trainer(config, build(config, corpus, source), corpus, processes)
-        self.heldout_table = (
-            TypeTable(tuple(self.heldout.types), self.trainer.bilm)
-            if self.heldout and processes.is_first
+        self.standing, self.saved_step = Standing(), 0
+        saved = checkpoint.load(run_dir, config) if again else None
+        opening = (
+            open_again(config, run_dir, saved) if saved else open_new(config, run_dir, processes)
+        )
+        self.trainer = Trainer(config, opening.bilm, opening.corpus, processes)
+        self.heldout = opening.heldout
+        self._heldout_table = (
+            TypeTable(opening.heldout.types, opening.bilm)
+            if opening.heldout is not None and processes.is_first
             else None
         )
-        self.best, self.waited = math.inf, 0
-        self.previous = math.inf
-        if saved is not None:
+        if saved is None:
+            self._go_on_from(opening.optimizer)
+            self._save()
+        else:
             self._restore(saved)
-        for line in plan(self.trainer, corpus, self.heldout):
-            self._say(line)
+        self._plan(opening.corpus)
         self.record = (
             Record(run_dir, step=self.trainer.step, tensorboard=config.tensorboard)
             if processes.is_first
             else None
         )
 
-    def train(self, terminated: threading.Event) -> None:
-        """Steps until the end, an early stop or a signal; every way out leaves a checkpoint."""
+    def train(self, terminated: threading.Event) -> bool:
+        """Steps until the end or an early stop; every way out leaves a checkpoint.
+
+        Args:
+            terminated: Set to leave after the step in progress.
+
+        Returns:
+            Whether the run is finished.
+        """
         trainer, schedule = self.trainer, self.config.schedule
         if trainer.step == 0 and self.config.start is not None:
             self._measure()
-        clock, stopping = _Clock(trainer), False
-        while trainer.step < trainer.num_steps and not stopping:
-            result = trainer.advance()
+        clock, over = _Clock(trainer), self.standing.is_over(schedule.patience)
+        while trainer.step < trainer.num_steps and not over:
+            result = self._advance()
             if trainer.step % schedule.log_every == 0:
                 self._log(result, clock)
             last = trainer.step == trainer.num_steps
-            if trainer.step % schedule.evaluate_every == 0 or last:
-                stopping = self._measure()
-            if self.processes.any(terminated.is_set()):
+            epoch_ends = trainer.step % trainer.steps_per_epoch == 0
+            if trainer.step % schedule.evaluate_every == 0 or epoch_ends or last:
+                over = self._measure()
+            leave = self.processes.any(terminated.is_set())
+            if trainer.step % schedule.checkpoint_every == 0 or last or over or leave:
                 self._save()
+            if leave:
                 self._say(f"stopped by a signal after step {trainer.step:,}; go on with --resume")
-                return
-            if trainer.step % schedule.checkpoint_every == 0 or last or stopping:
-                self._save()
-        if self.heldout is None:
-            self._write_model()
-        self._say(f"finished after {trainer.step:,} steps: the model is in {self.run_dir / MODEL}")
+                return False
+        self._finish()
+        return True
+
+    def _go_on_from(self, optimizer: OptimizerState | None) -> None:
+        if optimizer is not None:
+            self.trainer.set_accumulators(optimizer.accumulators)
+            self._say(
+                f"going on with bilm-tf's training after update {optimizer.step:,}, with its "
+                "accumulators of Adagrad"
+            )
+
+    def _plan(self, corpus: Corpus) -> None:
+        """Tells the plan; the steps that are timed for it are taken back."""
+        trainer, seconds = self.trainer, None
+        if trainer.step < trainer.num_steps:
+            seconds = seconds_per_step(self._advance)
+            self._restore(checkpoint.load(self.run_dir, self.config))
+        for line in plan(trainer, corpus, self.heldout, seconds):
+            self._say(line)
+        if trainer.step:
+            self._say(f"going on after step {trainer.step:,}, epoch {trainer.epoch:.2f}")
+
+    def _advance(self) -> StepResult:
+        try:
+            return self.trainer.advance()
+        except TrainingError as error:
+            raise self._refusal(error) from None
 
     def _log(self, result: StepResult, clock: "_Clock") -> None:
-        trainer, sampled = self.trainer, self.config.objective.num_negatives is not None
-        epoch = trainer.step / trainer.steps_per_epoch
-        rate, left = clock.read()
+        trainer = self.trainer
+        rate, seconds_left = clock.read()
         if self.record is None:
             return
         self.record.write(
             "train",
             trainer.step,
-            epoch=epoch,
+            epoch=trainer.epoch,
             loss_forward=result.forward,
             loss_backward=result.backward,
-            sampled=sampled,
+            sampled=trainer.is_sampled,
             gradient_norm=result.gradient_norm,
             learning_rate=result.learning_rate,
             tokens_per_second=rate,
         )
-        kind = "sampled perplexity" if sampled else "perplexity"
+        kind = "sampled perplexity" if trainer.is_sampled else "perplexity"
         self._say(
-            f"step {trainer.step:,} of {trainer.num_steps:,}, epoch {epoch:.2f}: {kind} "
+            f"step {trainer.step:,} of {trainer.num_steps:,}, epoch {trainer.epoch:.2f}: {kind} "
             f"{_exp(result.forward):.4g} forward, {_exp(result.backward):.4g} backward; "
-            f"{rate:,.0f} tokens per second, {left} left"
+            f"{rate:,.0f} tokens per second, {duration(seconds_left)} left"
         )
 
     def _measure(self) -> bool:
         """Measures on held-out text, keeps the best model; tells whether to stop early."""
-        stop = False
-        if self.processes.is_first and self.heldout is not None:
-            assert self.heldout_table is not None
-            found = measure(self.trainer.bilm, self.heldout, self.heldout_table)
-            if self.record is not None:
-                self.record.write("heldout", self.trainer.step, **found._asdict())
+        if self.heldout is None:
+            return False
+        over = False
+        if self.record is not None and self._heldout_table is not None:
+            found = measure(self.trainer.bilm, self.heldout, self._heldout_table)
+            self.record.write("heldout", self.trainer.step, **found._asdict())
             self._say(
                 f"held-out perplexity after step {self.trainer.step:,}: {found.forward:.5g} "
                 f"forward, {found.backward:.5g} backward, {found.mean:.5g} mean "
                 f"(all {len(self.heldout.vocabulary.words):,} words, </S> counted)"
             )
-            if found.mean > self.previous:
-                logger.warning(
-                    "held-out perplexity rises (%.5g after %.5g), whatever the training loss does: "
-                    "the model begins to learn its text by heart, or steps are too large",
-                    *(found.mean, self.previous),
-                )
-            self.previous = found.mean
-            stop = self._keep_best(found.mean)
-        return bool(self.processes.share(stop))
-
-    def _keep_best(self, perplexity: float) -> bool:
-        if perplexity < self.best:
-            self.best, self.waited = perplexity, 0
-            self._write_model()
-            return False
-        self.waited += 1
-        patience = self.config.schedule.patience
-        if patience is None or self.waited < patience:
-            return False
-        self._say(f"no better for {patience} measurements: stopping early")
-        return True
+            if self.standing.add(found.mean):
+                write_model(self.trainer.bilm, self.run_dir)
+            patience = self.config.schedule.patience
+            over = self.standing.is_over(patience)
+            if over:
+                self._say(f"no better for {patience} measurements: stopping early")
+        return bool(self.processes.share(over))
 
     def _save(self) -> None:
+        """Keeps the state in the checkpoint, and in the model unless held-out text decides."""
+        try:
+            state = self.trainer.state()
+        except TrainingError as error:
+            raise self._refusal(error) from None
         ranks = self.processes.gather(self.trainer.own_state())
         if self.processes.is_first:
             content = {
-                **self.trainer.state(),
+                **state,
+                "structure": structure(self.trainer.bilm),
                 "ranks": ranks,
-                "best": self.best,
-                "waited": self.waited,
-                "previous": self.previous,
+                "standing": dataclasses.asdict(self.standing),
             }
             checkpoint.save(self.run_dir, self.config, content)
+            self.saved_step = self.trainer.step
+            if self.heldout is None and self.trainer.step:
+                write_model(self.trainer.bilm, self.run_dir)
+        self.processes.wait()
 
     def _restore(self, saved: dict[str, Any]) -> None:
         ranks = saved["ranks"]
@@ -204,25 +237,31 @@ class _Run:
                 f"{self.processes.world_size}); start as many processes as before"
             )
         self.trainer.restore(saved, ranks[self.processes.rank])
-        self.best, self.waited = saved["best"], saved["waited"]
-        self.previous = saved["previous"]
-        self._say(
-            f"going on after step {self.trainer.step:,}, "
-            f"epoch {self.trainer.step / self.trainer.steps_per_epoch:.2f}"
-        )
+        self.standing, self.saved_step = Standing(**saved["standing"]), saved["step"]
 
-    def _write_model(self) -> None:
-        """Puts the present weights in the place of the model."""
+    def _finish(self) -> None:
+        """Puts the models in their places, which a run killed in between may have missed."""
         if not self.processes.is_first:
             return
-        place, new, old = (self.run_dir / name for name in (MODEL, "model.new", "model.old"))
-        for path in (new, old):
-            shutil.rmtree(path, ignore_errors=True)
-        write_checkpoint(self.trainer.bilm.to_checkpoint(), new)
-        if place.exists():
-            place.rename(old)
-        new.rename(place)
-        shutil.rmtree(old, ignore_errors=True)
+        write_model(self.trainer.bilm, self.run_dir, MODEL if self.heldout is None else LAST)
+        if self.heldout is not None and self.config.start is not None:
+            self._say(
+                f"held-out perplexity: {self.standing.first:.5g} before, "
+                f"{self.standing.previous:.5g} after, {self.standing.best:.5g} at its best"
+            )
+        self._say(
+            f"finished after {self.trainer.step:,} steps: the model is in {self.run_dir / MODEL}"
+        )
+
+    def _refusal(self, error: TrainingError) -> TrainingError:
+        """Adds to what went wrong what is left, and what to do."""
+        model = self.run_dir / MODEL
+        start = f", perhaps with start.model: {model}" if model.exists() else ""
+        return TrainingError(
+            f"{error}; nothing is overwritten, {self.run_dir / checkpoint.CHECKPOINT} of step "
+            f"{self.saved_step:,} is good: begin another run with a lower optimizer.learning_rate "
+            f"or optimizer.clip_norm{start}"
+        )
 
     def _say(self, message: str) -> None:
         if self.processes.is_first:
@@ -236,48 +275,26 @@ class _Clock:
         self._trainer = trainer
         self._time, self._step = time.monotonic(), trainer.step
 
-    def read(self) -> tuple[float, str]:
-        """Returns tokens per second, and hours and minutes left."""
+    def read(self) -> tuple[float, float]:
+        """Returns tokens per second, and seconds left."""
         trainer, now = self._trainer, time.monotonic()
-        steps_per_second = (trainer.step - self._step) / max(now - self._time, 1e-9)
+        seconds = (now - self._time) / (trainer.step - self._step)
         self._time, self._step = now, trainer.step
-        minutes = (trainer.num_steps - trainer.step) / max(steps_per_second, 1e-9) / 60
-        return (
-            steps_per_second * trainer.step_predictions,
-            f"{minutes / 60:.0f}:{minutes % 60:02.0f} h",
-        )
+        left = (trainer.num_steps - trainer.step) * seconds
+        return trainer.step_predictions / max(seconds, 1e-9), left
 
 
-def _begin(run_dir: Path) -> None:
-    """Makes the directory of a new run."""
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"run_dir: {run_dir} cannot be made: {error.strerror}") from None
-    for name in (checkpoint.CHECKPOINT, MODEL):
-        if (run_dir / name).exists():
-            raise OutputError(
-                f"run_dir: {run_dir} holds a run ({name}); go on with it by --resume, or give "
-                "another run_dir"
-            )
+def _has_checkpoint(config: TrainConfig, run_dir: Path) -> bool:
+    """Tells whether a run got as far as its first checkpoint before it was cut off.
 
-
-def _open_text(
-    config: TrainConfig, run_dir: Path, processes: Processes, source: BiLM | None, resumed: bool
-) -> tuple[Corpus, Corpus | None]:
-    """Prepares the text in the first process and opens it in all; a resumed run only opens it."""
-    vocabulary = vocabulary_of(config, source)
-    if processes.is_first and not resumed:
-        vocabulary = vocabulary or read_vocabulary(Path(str(config.data.vocabulary)))
-        write_vocabulary(vocabulary, run_dir / VOCABULARY)
-        for patterns, name in ((config.data.train, "corpus"), (config.data.heldout, "heldout")):
-            if patterns:
-                prepare(patterns, vocabulary, run_dir / name, encoding=config.data.encoding)
-    processes.wait()
-    vocabulary = vocabulary or read_vocabulary(run_dir / VOCABULARY)
-    corpus = open_corpus(run_dir / "corpus", vocabulary)
-    heldout = open_corpus(run_dir / "heldout", vocabulary) if config.data.heldout else None
-    return corpus, heldout
+    Raises:
+        CheckpointError: There is no such run.
+        OutputError: It has none, and a setting differs that must not.
+    """
+    if (run_dir / checkpoint.CHECKPOINT).exists():
+        return True
+    checkpoint.check_settings(run_dir, run_directory.read_settings(run_dir), config)
+    return False
 
 
 @contextlib.contextmanager

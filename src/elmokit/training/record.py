@@ -1,5 +1,6 @@
 """What a run tells: JSON lines always, TensorBoard on demand, the console for people."""
 
+import contextlib
 import json
 import logging
 import math
@@ -8,12 +9,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from elmokit.embedding.manifest import write_atomically
-from elmokit.errors import MissingExtraError
+from elmokit.errors import MissingExtraError, OutputError
 
 logger = logging.getLogger(__name__)
 
 LOG = "log.jsonl"
-"""Name of the file in a run's directory: one JSON object a line, with `step` and `kind`."""
+"""Name of the file in a run's directory: one JSON object a line, with `kind` and `step`."""
 
 
 class Record:
@@ -25,29 +26,39 @@ class Record:
         Args:
             run_dir: The run's directory.
             step: Where the run begins or goes on; lines of later steps are dropped, since these
-                steps are made again.
+                steps are made again, and all lines if it begins.
             tensorboard: Whether to write for TensorBoard too, into `run_dir`/tensorboard.
 
         Raises:
             MissingExtraError: TensorBoard is wanted and not installed.
+            OutputError: The disk is full or refuses.
         """
-        path = run_dir / LOG
-        if path.exists():
-            write_atomically(path, _lines_until(path, step))
-        self._file = path.open("a", encoding="utf-8")
+        self._path = run_dir / LOG
         self._board = _board(run_dir / "tensorboard", step) if tensorboard else None
+        try:
+            write_atomically(self._path, _lines_until(self._path, step) if step else b"")
+            self._file = self._path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise self._refusal(error) from None
 
     def write(self, kind: str, step: int, **values: Any) -> None:
-        """Adds a line; numbers that are not finite become null."""
+        """Adds a line; numbers that are not finite become null.
+
+        Raises:
+            OutputError: The disk is full or refuses.
+        """
         finite = {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in values.items()
         }
-        self._file.write(json.dumps({"kind": kind, "step": step, **finite}) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps({"kind": kind, "step": step, **finite}) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise self._refusal(error) from None
         if self._board is not None:
             for name, value in finite.items():
-                if isinstance(value, int | float):
+                if isinstance(value, int | float) and not isinstance(value, bool):
                     self._board.add_scalar(f"{kind}/{name}", value, step)
 
     def __enter__(self) -> Self:
@@ -59,15 +70,22 @@ class Record:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # each line was flushed, or its error told
+            self._file.close()
         if self._board is not None:
             self._board.close()
 
+    def _refusal(self, error: OSError) -> OutputError:
+        return OutputError(
+            f"{self._path}: cannot be written ({error.strerror}); free some space, then go on with "
+            "--resume"
+        )
+
 
 def _lines_until(path: Path, step: int) -> bytes:
-    """Returns the complete lines of steps up to `step`."""
+    """Returns the complete lines of steps up to `step`; the last may be cut by a crash."""
     kept = []
-    for line in path.read_bytes().splitlines(keepends=True):
+    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
         try:
             if line.endswith(b"\n") and json.loads(line)["step"] <= step:
                 kept.append(line)
@@ -80,7 +98,7 @@ def _board(directory: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError as error:
-        if error.name not in ("tensorboard", "torch.utils.tensorboard"):
+        if error.name != "tensorboard":
             raise
         raise MissingExtraError(
             'tensorboard: is not installed; pip install "elmokit[train]", or set it to false'
