@@ -3,6 +3,7 @@
 Letters: N packed positions, U word types, B rows, L layers, D projection width, H cell size.
 """
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from elmokit.batch import Batch, Types
 from elmokit.config import BiLMConfig
 from elmokit.nn.projected_lstm import ProjectedLSTM
+from elmokit.nn.side_by_side import side_by_side
 from elmokit.nn.stacked_lstm import StackedLSTM
 from elmokit.nn.state import State
 from elmokit.nn.token_encoder import TokenEncoder
@@ -114,17 +116,30 @@ class BiLMNetwork(nn.Module):
         if state is None:
             state = self.initial_state.expand(len(batch.lengths))
         backward = F.embedding(batch.backward, vectors)
-        layers, ends = [], []
-        for direction, (lstm, inputs) in enumerate(
-            ((self.forward_lstm, forward), (self.backward_lstm, backward))
-        ):
-            start = State(*(part[:, direction] for part in state))
-            outputs, end = self._run_direction(lstm, inputs, batch, start, dropout)
-            layers.append(outputs)
-            ends.append(end)
-        return Layers(*layers), State(
-            *(torch.stack(parts, dim=1) for parts in zip(*ends, strict=True))
-        )
+        computations = [
+            functools.partial(
+                self._run_direction,
+                lstm,
+                inputs,
+                batch,
+                State(*(part[:, direction] for part in state)),
+                dropout,
+            )
+            for direction, (lstm, inputs) in enumerate(
+                ((self.forward_lstm, forward), (self.backward_lstm, backward))
+            )
+        ]
+        if self._builds_graph(vectors, *state):
+            results = [compute() for compute in computations]
+        else:
+            results = side_by_side(computations, vectors.device)
+        layers, ends = zip(*results, strict=True)
+        after = State(*(torch.stack(parts, dim=1) for parts in zip(*ends, strict=True)))
+        return Layers(*layers), after
+
+    def _builds_graph(self, *sources: Tensor) -> bool:
+        sources = (*sources, *self.forward_lstm.parameters(), *self.backward_lstm.parameters())
+        return torch.is_grad_enabled() and any(source.requires_grad for source in sources)
 
     def _run_direction(
         self, lstm: nn.ModuleList, inputs: Tensor, batch: Batch, state: State, dropout: float
