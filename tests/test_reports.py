@@ -230,7 +230,7 @@ def test_row_10_the_rows_of_the_file_decide(pair):
         CheckpointError, match=r"n_characters: 300 does not fit .* 261 rows; set it to"
     ):
         BiLM.from_pretrained(pair)
-    BiLM.from_pretrained("default").save_pretrained(pair / "new", format="allennlp")
+    char_bilm().save_pretrained(pair / "new", format="allennlp")
     options = json.loads((pair / "new" / "options.json").read_text())
     assert options["char_cnn"]["n_characters"] == 262
 
@@ -581,7 +581,7 @@ def test_row_45_the_card_names_tokeniser_and_case(tmp_path, embed, caplog):
     assert (facts["tokenizer"], facts["case"]) == ("spacy:en", "cased")
     assert count_html_escapes(["fish", "&amp;", "chips"]) == 1
     embed(["fish &amp; chips", "do n't", "don't"], "--model", str(tmp_path / "m"))
-    assert "1 HTML escapes such as &amp; read as they stand" in caplog.text
+    assert "1 HTML escape such as &amp; read as they stand" in caplog.text
     _, apart, joined = (row.tokens for row in read_rows(tmp_path / "in.txt"))
     assert (apart, joined) == (("do", "n't"), ("don't",))
 

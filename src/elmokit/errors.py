@@ -1,5 +1,12 @@
 """The exceptions a user can meet; each message names the place, what was found, and the mend."""
 
+import errno
+
+_DISK_MENDS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make that place writable"),
+}
+
 
 class ElmokitError(ValueError):
     """Base of all errors that elmokit raises on purpose."""
@@ -27,3 +34,8 @@ class MissingExtraError(ElmokitError, ImportError):
 
 class TrainingError(ElmokitError):
     """Training cannot go on: numbers are no longer finite, or a resumed run differs."""
+
+
+def disk_mend(number: int | None) -> str:
+    """Returns what a user can do about an error of the disk, by its number in `errno`."""
+    return _DISK_MENDS.get(number or 0, "mend this")

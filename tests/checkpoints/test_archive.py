@@ -8,6 +8,7 @@ import pytest
 from checkpoint_samples import one_line
 
 from elmokit.checkpoints import archive
+from embedding.rows import file_size_limit
 
 OUTSIDE = [
     "../escaped",
@@ -215,4 +216,13 @@ def test_other_files_are_no_archives(tmp_path, target, data):
     path = tmp_path / "weights.hdf5"
     path.write_bytes(data)
     with one_line(path, "neither a directory nor a zip or tar file", "options="):
+        archive.unpack(path, target)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_full_disk_is_told_with_the_place_that_is_full(tmp_path, target, kind):
+    make = zipped if kind == "zip" else tar
+    path = make(tmp_path / f"a.{kind}", ("big", b"x" * 50_000))
+    message = f"{path}: cannot be unpacked: File too large; free some space ({target.parent}), or"
+    with file_size_limit(10_000), one_line(message):
         archive.unpack(path, target)

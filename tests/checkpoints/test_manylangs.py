@@ -176,14 +176,23 @@ def test_no_clip(char_model, clip):
         ({"encoder": None}, ["encoder", "expected named fields"]),
         ({"encoder__dim": "48"}, ["encoder: dim", "'48'"]),
         ({"encoder__dim": 47}, ["encoder.pkl", "(192, 16)"]),
-        ({"encoder__n_layers": 10**12}, ["num_layers: 1000000000000"]),
+        ({"encoder__n_layers": 10**12}, ["encoder: n_layers: 1000000000000"]),
         ({"encoder__name": "gru"}, ["encoder: name", "'gru'"]),
         ({"token_embedder__name": "bpe"}, ["token_embedder: name", "'bpe'"]),
         ({"token_embedder__char_dim": None}, ["token_embedder: field 'char_dim'"]),
-        ({"token_embedder__char_dim": 0}, ["a model needs at least one"]),
+        (
+            {"token_embedder__char_dim": 0},
+            ["token_embedder: char_dim, word_dim: a model needs at least one"],
+        ),
         ({"token_embedder__char_dim": 13}, ["token_embedder.pkl", "(73, 12) instead of (73, 13)"]),
         ({"token_embedder__max_characters_per_token": None}, ["max_characters_per_token"]),
-        ({"token_embedder__filters": []}, ["filters"]),
+        ({"token_embedder__filters": []}, ["token_embedder: filters"]),
+        (
+            {"token_embedder__max_characters_per_token": 3},
+            ["filters: the widest (4) exceeds max_characters_per_token (3)"],
+        ),
+        ({"token_embedder__n_highway": -1}, ["token_embedder: n_highway: -1"]),
+        ({"encoder__proj_clip": -1}, ["encoder: proj_clip: -1"]),
         ({"token_embedder__n_highway": 3}, ["highways._layers.2.bias (96,) is missing"]),
     ],
 )
@@ -195,7 +204,7 @@ def test_wrong_network_configuration_names_the_field(char_model, changes, parts)
 
 def test_a_limit_that_leaves_no_characters_names_the_file(word_model):
     edit_json(word_model / "word.json", token_embedder__max_characters_per_token=2)
-    with one_line(word_model / "word.json", "max_characters: 0"):
+    with one_line(word_model / "word.json", "token_embedder: max_characters_per_token - 2: 0"):
         read(word_model)
 
 

@@ -1,13 +1,16 @@
+import errno
 import os
 import shutil
 import stat
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 from checkpoint_samples import assert_equal, copy_model, one_line, small_checkpoint
 
 from elmokit.checkpoints import convert, describe, detect, read, registry, write
+from embedding.rows import file_size_limit
 
 
 @pytest.fixture
@@ -104,13 +107,29 @@ def test_format_is_found_by_content(fixtures, tmp_path, folder, name):
 def test_no_format_fits(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with one_line(
-        tmp_path,
-        "native lacks model.safetensors",
+        f"{tmp_path}: no model of a known format; nearest: native lacks model.safetensors; others:",
         "manylangs lacks token_embedder.pkl, encoder.pkl",
         "tensorflow lacks checkpoint, model.ckpt-*.index, options.json",
         "allennlp lacks options.json (or one *options*.json), weights.hdf5",
     ):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "lacks"),
+    [
+        ("A3_token_lm", "weights.hdf5", "allennlp lacks weights.hdf5 (or one"),
+        ("A3_token_lm", "options.json", "allennlp lacks options.json (or one"),
+        ("B_efml_char_cnn", "encoder.pkl", "manylangs lacks encoder.pkl"),
+        ("B_efml_char_cnn", "char.dic", "manylangs lacks char.dic"),
+        ("E_training_word", "options.json", "tensorflow lacks options.json (or one"),
+    ],
+)
+def test_the_nearest_format_comes_first(fixtures, tmp_path, folder, name, lacks):
+    model = copy_model(fixtures / folder, tmp_path / "model")
+    (model / name).unlink()
+    with one_line(f"{model}: no model of a known format; nearest: {lacks}"):
+        read(model)
 
 
 def test_files_that_could_be_meant_are_described(model):
@@ -146,9 +165,46 @@ def test_a_model_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
     broken = registry.Format(name="native", find=None, read=None, write=fail)
     monkeypatch.setattr(registry, "FORMATS", (broken,))
-    with one_line("half", "No space left on device"):
+    message = f"{tmp_path / 'model'}: cannot be written: No space left on device; free some space"
+    with one_line(message) as caught:
         write(small_checkpoint(), tmp_path / "model")
+    assert "half" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format", ["native", "allennlp"])
+def test_a_full_disk_is_one_line_of_ours(tmp_path, format):
+    small_size = 2_000  # room for the files of text, and none for those of the tensors
+    with (
+        file_size_limit(small_size),
+        one_line(f"{tmp_path / 'a/model'}: cannot be written: File too large; free some space"),
+    ):
+        write(small_checkpoint(), tmp_path / "a/model", format=format)
+    assert [path.name for path in tmp_path.rglob("*")] == ["a"]
+
+
+def test_a_place_that_refuses_is_named_as_the_user_did(tmp_path, monkeypatch):
+    def refuse(path, *arguments):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with one_line("new: cannot be written: Permission denied; make that place writable") as caught:
+        write(small_checkpoint(), "new")
+    assert ".part" not in str(caught.value)
+
+
+def test_a_link_that_leads_to_itself_is_one_line(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with one_line(tmp_path / "loop", "cannot be written"):
+        write(small_checkpoint(), tmp_path / "loop")
+
+
+def test_an_unknown_home_is_one_line(model):
+    with one_line("~nobody-of-that-name/m: whose home ~ stands for is not known"):
+        read("~nobody-of-that-name/m")
+    with one_line("~nobody-of-that-name/m"):
+        convert(model, "~nobody-of-that-name/m")
+    assert not Path("~nobody-of-that-name").exists()
 
 
 def test_nothing_is_overwritten(tmp_path):

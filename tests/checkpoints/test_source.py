@@ -1,3 +1,4 @@
+import os
 import sys
 import tarfile
 import types
@@ -78,6 +79,35 @@ def test_a_missing_path_that_looks_like_a_hub_name_says_so(tmp_path, monkeypatch
         source.locate("owner/na-me.1")
     (tmp_path / "owner/na-me.1").mkdir(parents=True)
     assert source.locate("owner/na-me.1") == Path("owner/na-me.1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["./nosuch.zip", "../nosuch", "models/elmo.zip", "models/m.tar.gz", "m/weights.HDF5", "a/b/c"],
+)
+def test_a_missing_path_that_looks_like_a_file_is_no_hub_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with one_line(f"{name}: no such file or directory") as caught:
+        source.locate(name)
+    assert "hub:" not in str(caught.value)
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/null"):
+        with one_line(f"{path}: is a pipe or a device"):
+            source.locate(path)
+        with one_line(path), source.opened(path):
+            pass
+
+
+def test_a_pipe_among_loose_files_or_in_a_directory_is_not_waited_for(fixtures, tmp_path):
+    os.mkfifo(tmp_path / "weights.hdf5")
+    (tmp_path / "options.json").write_text("{}")
+    with one_line(tmp_path / "weights.hdf5", "is a pipe or a device"):
+        read(options=tmp_path / "options.json", weights=tmp_path / "weights.hdf5")
+    with one_line("allennlp lacks weights.hdf5"):
+        read(tmp_path)
 
 
 def test_home_is_expanded(tmp_path, monkeypatch):

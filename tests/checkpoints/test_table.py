@@ -69,6 +69,13 @@ def test_account_names_every_problem_in_order():
     )
 
 
+def test_account_names_no_more_than_fit_on_a_line():
+    wanted = {f"t{i:05d}": (1,) for i in range(20_000)}
+    with one_line("t00099 (1,) is missing; and 19,900 more") as caught:
+        table.account(wanted, {}, where="w", reason="c")
+    assert "t00100" not in str(caught.value)
+
+
 def test_account_lets_known_extras_pass():
     found = {"a": Stored((1,), "float32"), "extra/x": Stored((2,), "int32")}
     table.account({"a": (1,)}, found, where="f", reason="c", dropped=re.compile("extra/.*"))

@@ -3,19 +3,20 @@ import sys
 
 import pytest
 
-from elmokit.cli import main
+from elmokit.cli import _COMMANDS, main
 
 EMBED = ("embed", "in.txt", "-o", "out.h5")
+COMMANDS = ", ".join(_COMMANDS)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Expected one of {embed, info, convert, vocab}; see elmo --help"),
+        ((), f"Expected one of {{{COMMANDS}}}; see elmo --help"),
         (
             ("embd", "in.txt"),
-            "unknown command 'embd' (did you mean 'embed'?); use one of embed, info, convert, "
-            "vocab; see elmo --help",
+            f"unknown command 'embd' (did you mean 'embed'?); use one of {COMMANDS}; "
+            "see elmo --help",
         ),
         (("--foo",), "Unrecognized options: --foo; see elmo --help"),
         (
@@ -43,6 +44,13 @@ EMBED = ("embed", "in.txt", "-o", "out.h5")
 )
 def test_what_is_wrong_with_the_arguments_is_said(refused, arguments, message):
     assert refused(*arguments) == message
+
+
+@pytest.mark.parametrize("option", [("-o", "out.h5/"), ("--output", "a/b/"), ("--output=c.h5//",)])
+def test_an_output_with_a_slash_at_its_end_is_refused(refused, option):
+    text = option[-1].removeprefix("--output=")
+    message = refused("embed", "in.txt", *option)
+    assert message == f"{text}: ends in a slash; give the name of a file with -o, no folder"
 
 
 @pytest.mark.parametrize(

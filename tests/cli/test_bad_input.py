@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import random
+import re
 import shutil
 import stat
 import subprocess
@@ -150,7 +151,7 @@ def test_several_candidates_are_listed(refused, model):
         (lambda o: o["char_cnn"]["filters"].pop(), ["W_cnn_4", "is unexpected"]),
         (lambda o: o["char_cnn"].update(activation="gelu"), ["activation: 'gelu' is not one of"]),
         (lambda o: o["char_cnn"].update(max_characters_per_token=2), ["max_characters"]),
-        (lambda o: o["lstm"].update(n_layers=10**9), ["num_layers", "or less"]),
+        (lambda o: o["lstm"].update(n_layers=10**9), ["lstm: n_layers", "or less"]),
         (lambda o: o["lstm"].update(dim="big"), ["lstm: dim: expected int, found 'big'"]),
         (lambda o: o.pop("lstm"), ["lstm: the block is missing"]),
         (lambda o: o.pop("char_cnn"), ["no block char_cnn"]),
@@ -263,7 +264,7 @@ def test_a_damaged_zip_is_named(refused, model, tmp_path):
         ("https://example.org/model.zip", "a URL is not read; download it first"),
         ("hub:only-a-name", "hub:only-a-name: expected hub:owner/name"),
         ("{tmp}/in.txt", "neither a directory nor a zip or tar file"),
-        ("{tmp}/empty", "no model of a known format: native lacks config.json"),
+        ("{tmp}/empty", "no model of a known format; nearest: allennlp lacks options.json"),
     ],
 )
 def test_what_is_no_model_is_said(refused, text, tmp_path, command, source, part):
@@ -496,7 +497,29 @@ def test_all_changed_settings_are_named(refused, cut_off, fixtures, text):
 def test_a_damaged_part_is_named(refused, cut_off, tmp_path):
     part = tmp_path / "out.h5.parts" / "000000.npz"
     part.write_bytes(part.read_bytes()[:100])
-    assert "000000.npz: is missing or damaged; use --overwrite" in refused(*cut_off, "--resume")
+    message = refused(*cut_off, "--resume")
+    assert re.search(
+        r"000000\.npz: is damaged \(100 bytes, [\d,]+ were written\); use --overwrite", message
+    )
+
+
+def test_a_damaged_state_is_named(elmo, refused, embed, text, tmp_path):
+    arguments = (*embed, "--state", "carry")
+    write = PartedOutput.write
+    text.write_text(TEXT * 100)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def once(self, *args, **kwargs):
+            if self.num_rows_done:
+                raise KeyboardInterrupt
+            write(self, *args, **kwargs)
+
+        patch.setattr(PartedOutput, "write", once)
+        assert elmo(*arguments, "--part-rows", "64").code == 130
+    (state,) = (tmp_path / "out.h5.parts").glob("*.state")
+    state.write_bytes(state.read_bytes()[:-1])
+    message = refused(*arguments, "--part-rows", "64", "--resume")
+    assert re.search(r"000000\.state: is damaged .*; use --overwrite", message)
 
 
 # A full disk

@@ -216,10 +216,12 @@ def test_size_before_and_counts_after_are_told(elmo, model, tmp_path):
     source, output = tmp_path / "a.txt", tmp_path / "a.h5"
     source.write_text("the &amp; cat\n" + "x" * 60 + "\n")
     ran = elmo("embed", source, "-o", output, "--model", model)
-    before, after = ran.err.splitlines()
+    named, before, joining, after = ran.err.splitlines()
+    assert named.startswith(f"model {model}: 3 layers, cell 96")
+    assert joining == f"{output}: joining 1 part"
     assert before.startswith(f"{source}: 2 rows, 4 tokens; {output} will hold about ")
     assert after.startswith(
-        f"{output}: 2 rows, 4 tokens (1 cut, 0 unknown characters, 1 HTML escapes"
+        f"{output}: 2 rows, 4 tokens (1 cut, unknown characters not told without "
     )
 
 

@@ -1,9 +1,10 @@
+import dataclasses
 import json
 import os
 
 import pytest
 
-from elmokit.embedding.manifest import Manifest, Part, write_atomically
+from elmokit.embedding.manifest import VERSION, Digest, Manifest, Part, _sha256, write_atomically
 from elmokit.errors import OutputError
 from embedding.rows import names
 
@@ -12,9 +13,8 @@ PART = Part(
     first_row=0,
     num_rows=3,
     num_tokens=7,
-    num_bytes=900,
     summary={"cut_tokens": 1},
-    has_state=False,
+    file=Digest(num_bytes=900, sha256="ab12"),
 )
 SETTINGS = {"layers": [0, 2], "pooling": "none", "threads": 2, "boundaries": False, "seed": None}
 
@@ -75,7 +75,14 @@ def test_a_setting_that_is_gone_is_named():
         )
 
 
-GOOD = {"version": 1, "settings": {}, "parts": [], "stage": "writing"}
+GOOD = {"version": VERSION, "settings": {}, "parts": [], "stage": "writing"}
+SECOND = {**dataclasses.asdict(PART), "name": "000001.npz", "first_row": 3}
+
+
+def forged(**fields) -> bytes:
+    """A manifest whose digest fits what it holds."""
+    data = {**GOOD, **fields}
+    return json.dumps({**data, "sha256": _sha256(data)}).encode()
 
 
 @pytest.mark.parametrize(
@@ -85,10 +92,14 @@ GOOD = {"version": 1, "settings": {}, "parts": [], "stage": "writing"}
         b"\xff\xfe",
         b"[]",
         b"{}",
-        b'{"version": 1',
-        json.dumps({**GOOD, "parts": [{"name": "x"}]}).encode(),
-        json.dumps({**GOOD, "stage": "done"}).encode(),
-        json.dumps({**GOOD, "settings": 3}).encode(),
+        b'"version"',
+        b'{"version": 2',
+        b'{"version": ' + b"9" * 5000 + b"}",
+        b"[" * 100_000,
+        json.dumps(GOOD).encode(),
+        forged(parts=[{"name": "x"}]),
+        forged(stage="done"),
+        forged(settings=3),
     ],
 )
 def test_damage_gives_one_line_with_the_mend(tmp_path, content):
@@ -98,10 +109,69 @@ def test_damage_gives_one_line_with_the_mend(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.update(stage="written"),
+        lambda data: data["parts"].pop(),
+        lambda data: data["parts"].append(data["parts"][-1]),
+        lambda data: data["parts"].reverse(),
+        lambda data: data["parts"][0].update(num_tokens=8),
+        lambda data: data["parts"][1].update(first_row=4),
+        lambda data: data["settings"].update(pooling="max"),
+        lambda data: data.update(note="mine"),
+    ],
+)
+def test_a_manifest_that_was_changed_is_refused(tmp_path, change):
+    path = tmp_path / "manifest.json"
+    second = Part(**{**SECOND, "file": PART.file})
+    Manifest(settings=SETTINGS).with_part(PART).with_part(second).save(path)
+    data = json.loads(path.read_bytes())
+    path.write_text(json.dumps(data))  # laid out otherwise, which changes nothing
+    assert Manifest.load(path).num_rows == 6
+    change(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(OutputError, match=r"damaged .*it is not as it was written.*--overwrite"):
+        Manifest.load(path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"first_row": 4},
+        {"first_row": 2},
+        {"name": "000000.npz"},
+        {"name": "../000001.npz"},
+        {"num_rows": -1},
+    ],
+)
+def test_parts_that_do_not_follow_on_each_other_are_refused(tmp_path, changes):
+    path = tmp_path / "manifest.json"
+    parts = [dataclasses.asdict(PART), {**SECOND, **changes}]
+    path.write_bytes(forged(parts=parts))
+    with pytest.raises(OutputError, match=r"damaged .*parts\[1\] does not follow"):
+        Manifest.load(path)
+
+
 def test_another_version_is_refused(tmp_path):
-    (tmp_path / "manifest.json").write_text(json.dumps({**GOOD, "version": 2}))
-    with pytest.raises(OutputError, match="has version 2, this elmokit reads 1; use --overwrite"):
+    (tmp_path / "manifest.json").write_text(json.dumps({**GOOD, "version": 1}))
+    with pytest.raises(OutputError, match="has version 1, this elmokit reads 2; use --overwrite"):
         Manifest.load(tmp_path / "manifest.json")
+
+
+def test_a_digest_tells_what_became_of_a_file(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"12345")
+    digest = Digest.of(path)
+    assert digest == Digest.of_bytes(b"12345")
+    digest.check(path)
+    for content, what in ((b"1234", "4 bytes, 5 were written"), (b"12346", "other bytes")):
+        path.write_bytes(content)
+        with pytest.raises(OutputError, match=rf"a: is damaged \({what}.*--overwrite"):
+            digest.check(path)
+    path.unlink()
+    with pytest.raises(OutputError, match="a: is missing; use --overwrite"):
+        digest.check(path)
 
 
 def test_files_are_replaced_as_a_whole(tmp_path):

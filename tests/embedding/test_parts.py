@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.embedding.parts import PartedOutput, parts_directory
+from elmokit.embedding.parts import PartedOutput
+from elmokit.embedding.place import claim, parts_directory
 from elmokit.embedding.stored import open_embeddings
 from elmokit.embedding.writers import writer_for
 from elmokit.errors import MissingExtraError, OutputError
@@ -314,54 +315,6 @@ def test_a_resumed_run_must_have_the_same_settings(tmp_path, rows):
     run(out, rows, resume=False, overwrite=True)
 
 
-def prepare(directory, case):
-    out = directory / "a.npz"
-    parts = parts_directory(out)
-    if case in ("exists", "complete"):
-        out.write_bytes(b"old")
-    elif case in ("unfinished", "foreign"):
-        parts.mkdir()
-        (parts / ("manifest.json" if case == "unfinished" else "thesis.txt")).write_text("x")
-    elif case == "file of parts":
-        parts.write_text("x")
-    elif case == "folder":
-        out.mkdir()
-    elif case == "no parent":
-        out = directory / "missing" / "a.npz"
-    elif case == "suffix":
-        out = directory / "a.txt"
-    return out
-
-
-@pytest.mark.parametrize(
-    ("case", "options", "message"),
-    [
-        ("exists", {}, r"a\.npz: exists; use --overwrite"),
-        ("complete", {"resume": True}, r"a\.npz: is already complete; use --overwrite"),
-        ("unfinished", {}, r"a\.npz\.parts: holds an unfinished run; use --resume .*--overwrite"),
-        ("unfinished", {"resume": True}, r"manifest\.json: damaged"),
-        ("foreign", {"overwrite": True}, r"thesis\.txt: does not belong .* move it away"),
-        ("foreign", {"resume": True}, r"thesis\.txt: does not belong"),
-        ("file of parts", {"overwrite": True}, r"a\.npz\.parts: is in the way"),
-        ("folder", {"overwrite": True}, r"a\.npz: is a folder"),
-        ("no parent", {}, "there is no folder .*missing; create it first"),
-        ("suffix", {}, "must end in one of"),
-        ("both", {"overwrite": True, "resume": True}, "exclude each other"),
-    ],
-)
-def test_what_is_in_the_way_is_named_and_left_alone(tmp_path, case, options, message):
-    out = prepare(tmp_path, case)
-
-    def files():
-        return {p: p.is_dir() or p.read_bytes() for p in tmp_path.rglob("*") if p.name != "lock"}
-
-    before = files()
-    with pytest.raises(OutputError, match=message) as caught:
-        PartedOutput.open(out, settings=SETTINGS, **options)
-    assert "\n" not in str(caught.value)
-    assert files() == before
-
-
 def test_a_missing_extra_is_known_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError):
@@ -369,23 +322,84 @@ def test_a_missing_extra_is_known_before_anything_is_made(tmp_path, monkeypatch)
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("damage", ["gone", "shorter", "changed"])
-def test_a_damaged_part_is_named(tmp_path, rows, damage):
+@pytest.mark.parametrize("damage", ["gone", "shorter", "changed", "another"])
+@pytest.mark.parametrize(("number", "kind"), [(0, "npz"), (1, "npz"), (1, "state")])
+def test_damage_is_found_before_the_run_goes_on(tmp_path, rows, damage, number, kind):
+    out = tmp_path / "a.npz"
+    with PartedOutput.open(out, settings=SETTINGS) as output:
+        output.write(rows[:2], state=b"after 2")
+        output.write(rows[2:4], state=b"after 4")
+    path = parts_directory(out) / f"{number:06d}.{kind}"
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    elif damage == "shorter":
+        path.write_bytes(content[:-1])
+    elif damage == "changed":
+        path.write_bytes(content[:3] + bytes([content[3] ^ 1]) + content[4:])
+    else:
+        shutil.copyfile(parts_directory(out) / f"{1 - number:06d}.npz", path)
+    with pytest.raises(OutputError, match=rf"{path.name}: is (missing|damaged).*--overwrite"):
+        PartedOutput.open(out, settings=SETTINGS, resume=True)
+    with PartedOutput.open(out, settings=SETTINGS, overwrite=True) as output:
+        assert output.num_rows_done == 0
+
+
+def test_damage_after_that_is_found_when_the_parts_are_joined(tmp_path, rows):
     out = tmp_path / "a.npz"
     with PartedOutput.open(out, settings=SETTINGS) as output:
         output.write(rows)
-    part = parts_directory(out) / "000000.npz"
-    content = part.read_bytes()
-    if damage == "gone":
-        part.unlink()
-    elif damage == "shorter":
-        part.write_bytes(content[:-1])
-    else:
+        path = output.directory / "000000.npz"
+        content = path.read_bytes()
         place = content.index(rows[0].vectors.tobytes())
-        part.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-    with pytest.raises(OutputError, match=r"000000\.npz: .*damaged.*--overwrite"):
-        run(out, rows, resume=True)
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with pytest.raises(OutputError, match=r"000000\.npz: damaged .*--overwrite"):
+            output.finish()
     assert not out.exists()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_link_is_kept_and_the_file_it_leads_to_written(tmp_path, rows, expected, is_there):
+    (tmp_path / "disk").mkdir()
+    target, out = tmp_path / "disk" / "vectors", tmp_path / "a.h5"
+    out.symlink_to(Path("disk") / "vectors")
+    if is_there:
+        target.write_bytes(b"old")
+        with pytest.raises(OutputError, match="vectors: exists; use --overwrite"):
+            PartedOutput.open(out, settings=SETTINGS)
+    with PartedOutput.open(out, settings=SETTINGS, overwrite=is_there) as output:
+        assert output.directory == tmp_path / "disk" / "vectors.parts"
+        output.write(rows[:4], state=b"after 4")
+    run(out, rows, resume=True)
+    assert out.is_symlink()
+    assert target.read_bytes() == expected["a.h5"]
+    assert names(tmp_path) == ["a.h5", "disk"]
+    assert names(tmp_path / "disk") == ["vectors"]
+
+
+@pytest.mark.parametrize("left", [[], ["lock"], ["lock", "manifest.json.tmp"]])
+def test_a_folder_of_a_run_that_never_began_is_in_nobodys_way(tmp_path, rows, expected, left):
+    (tmp_path / "a.npz.parts").mkdir()
+    for name in left:
+        (tmp_path / "a.npz.parts" / name).touch()
+    run(tmp_path / "a.npz", rows)
+    assert (tmp_path / "a.npz").read_bytes() == expected["a.npz"]
+    assert names(tmp_path) == ["a.npz"]
+
+
+def test_what_another_run_made_in_the_meantime_stays(tmp_path, rows, expected, monkeypatch):
+    out = tmp_path / "a.npz"
+
+    def late(path):
+        monkeypatch.setattr("elmokit.embedding.parts.claim", claim)
+        run(out, rows)
+        return claim(path)
+
+    monkeypatch.setattr("elmokit.embedding.parts.claim", late)
+    with pytest.raises(OutputError, match=r"a\.npz: exists; use --overwrite"):
+        PartedOutput.open(out, settings=SETTINGS)
+    assert out.read_bytes() == expected["a.npz"]
+    assert names(tmp_path) == ["a.npz"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES, errno.EIO])
@@ -442,15 +456,6 @@ def test_a_full_disk_in_the_middle_keeps_earlier_parts(tmp_path):
         output.finish()
     with open_embeddings(out) as stored:
         assert_same_rows(stored, rows)
-
-
-def test_a_place_that_refuses_is_named_with_the_mend(tmp_path, monkeypatch):
-    def refuse(path, *arguments):
-        raise PermissionError(errno.EACCES, "Permission denied", str(path))
-
-    monkeypatch.setattr(os, "mkdir", refuse)
-    with pytest.raises(OutputError, match=r"a\.h5\.parts: Permission denied; make .* with -o$"):
-        PartedOutput.open(tmp_path / "a.h5", settings=SETTINGS)
 
 
 def test_an_error_before_the_first_part_leaves_nothing_behind(tmp_path):

@@ -1,4 +1,5 @@
 import gzip
+import os
 import shutil
 
 import numpy as np
@@ -9,7 +10,7 @@ from elmokit.embedding.parts import PartedOutput
 from elmokit.embedding.stored import open_embeddings
 from elmokit.embedding.writers import writer_for
 from elmokit.errors import InputError
-from embedding.rows import assert_same_rows, odd_rows
+from embedding.rows import assert_same_rows, odd_rows, settings_of
 
 
 def write(path, rows=None):
@@ -40,6 +41,60 @@ def test_a_closed_file_is_not_taken_for_a_damaged_one(tmp_path, suffix):
     stored.close()
     with pytest.raises(ValueError, match="is closed"):
         stored[0]
+
+
+@pytest.mark.parametrize("row", [slice(1, 3), 1.0, "the cat sat", None, (0, 1), [0]])
+def test_a_row_is_asked_for_by_its_number(tmp_path, row):
+    with open_embeddings(write(tmp_path / "a.h5")) as stored:
+        for read in (stored.__getitem__, stored.tokens, stored.row):
+            with pytest.raises(
+                InputError, match=r"a\.h5: .* is no row; give a row number"
+            ) as caught:
+                read(row)
+            assert ("find()" in str(caught.value)) == isinstance(row, str)
+        for number in (2, np.int64(2), np.uint8(2), -len(stored) + 2):
+            np.testing.assert_array_equal(stored[number], odd_rows()[2].vectors)
+        for number in (10, -11, np.int64(10)):
+            with pytest.raises(IndexError, match="of 10 rows"):
+                stored[number]
+
+
+@pytest.mark.parametrize("suffix", ["h5", "jsonl"])
+@pytest.mark.parametrize(
+    ("kind", "known", "unknown"),
+    [
+        ("all", "(L, T, 2D)", "(L, T, 2D)"),
+        ("one", "(T, 2D)", "(T, 2D) or (L, dim)"),
+        ("pooled all", "(L, dim)", "(T, 2D) or (L, dim)"),
+        ("pooled one", "(dim,)", "(dim,)"),
+    ],
+)
+def test_it_shows_what_it_holds(tmp_path, suffix, kind, known, unknown):
+    path, rows = tmp_path / f"a.{suffix}", odd_rows(kind)
+    writer_for(path).write(path, rows, settings_of(kind))
+    with open_embeddings(path) as stored:
+        letters = known if suffix == "h5" else unknown
+        first = f"{letters}, the first {rows[0].vectors.shape}"
+        assert repr(stored) == f"<StoredEmbeddings {str(path)!r}: 10 rows of {first}>"
+    assert repr(stored) == f"<StoredEmbeddings {str(path)!r}: 10 rows, closed>"
+
+
+def test_it_shows_itself_whatever_is_in_it(tmp_path):
+    path = write(tmp_path / "a.npz", [])
+    with open_embeddings(path) as stored:
+        assert repr(stored) == f"<StoredEmbeddings {str(path)!r}: 0 rows>"
+    path = write(tmp_path / "b.npz")
+    with open_embeddings(path) as stored:
+        content = path.read_bytes()
+        path.write_bytes(content.replace(odd_rows()[0].vectors.tobytes(), b"\0" * 144))
+        assert repr(stored) == f"<StoredEmbeddings {str(path)!r}: 10 rows, damaged>"
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.h5")
+    for path in (tmp_path / "a.h5", "/dev/null"):
+        with pytest.raises(InputError, match="no regular file"):
+            open_embeddings(path)
 
 
 def test_an_unfinished_run_is_named(tmp_path):

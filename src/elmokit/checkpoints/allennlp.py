@@ -81,11 +81,11 @@ def find(directory: Path) -> Finding:
     lacks = [] if options else [f"{OPTIONS} (or one *options*.json)"]
     lacks += [] if weights else [f"{WEIGHTS} (or one *weights*.hdf5, model.hdf5)"]
     if lacks:
-        return Finding({}, tuple(lacks))
+        return Finding({path.name: path for path in (*options, *weights)}, tuple(lacks))
     if len(options) > 1 or len(weights) > 1:
         raise CheckpointError(
             f"{directory}: several files could be the model ({names(options)}; {names(weights)}); "
-            "give the pair: options= and weights="
+            "leave one pair in the directory, or give the pair from Python: options= and weights="
         )
     files = {"options": options[0], "weights": weights[0]}
     vocabularies = candidates(directory, *VOCABULARY_NAMES)

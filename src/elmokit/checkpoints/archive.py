@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from elmokit.checkpoints.files import reason
-from elmokit.errors import CheckpointError
+from elmokit.errors import CheckpointError, disk_mend
 
 MAX_BYTES = 8 * 2**30
 """Most bytes an archive may unpack to: several times the largest published model."""
@@ -61,11 +61,14 @@ def unpack(path: Path, target: Path) -> None:
             unpacker.unpack_tar(start)
         else:
             raise CheckpointError(
-                f"{path}: neither a directory nor a zip or tar file; give the model's directory, "
-                "or options= and weights= for loose files"
+                f"{path}: neither a directory nor a zip or tar file; give the model's directory "
+                "(loose files: from Python, with options= and weights=)"
             )
     except _DAMAGE as error:
-        raise CheckpointError(f"{path}: cannot be unpacked: {reason(error)}") from None
+        rest = ""
+        if number := getattr(error, "errno", None):
+            rest = f"; {disk_mend(number)} ({target.parent}), or unpack it and give the directory"
+        raise CheckpointError(f"{path}: cannot be unpacked: {reason(error)}{rest}") from None
 
 
 class _Unpacker:

@@ -8,12 +8,27 @@ from pathlib import Path
 from typing import Any, Literal
 
 from elmokit.characters import MAX_CHARACTERS
-from elmokit.checkpoints.files import parse_block, read_json
+from elmokit.checkpoints.files import foreign_names, parse_block, read_json
 from elmokit.config import BiLMConfig, CharCNNConfig, LSTMConfig, WordEmbeddingConfig
-from elmokit.errors import CheckpointError, ConfigError
+from elmokit.errors import CheckpointError
 
 FORGET_BIAS = 1.0
 """What TensorFlow's LSTMCell adds to the forget gate when it runs."""
+
+
+_LSTM_NAMES = {
+    "num_layers": "n_layers",
+    "cell_dim": "dim",
+    "projection_clip": "proj_clip",
+    "skip_connections": "use_skip_connections",
+}
+_CHAR_CNN_NAMES = {
+    "num_characters": "n_characters",
+    "max_characters": "max_characters_per_token",
+    "embedding_dim": "embedding: dim",
+    "num_highway": "n_highway",
+}
+"""Our names of fields -> those of the block; the others are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +94,19 @@ class Options:
         Raises:
             CheckpointError: A value makes no sense; the message names the file and the field.
         """
-        try:
+        with foreign_names(f"{self.path}: lstm", _LSTM_NAMES):
+            lstm = self._lstm(recurrent_projection)
+        with foreign_names(f"{self.path}: char_cnn", _CHAR_CNN_NAMES):
+            characters = self._characters(table_rows)
+        with foreign_names(str(self.path), {}):
             return BiLMConfig(
-                lstm=self._lstm(recurrent_projection),
-                characters=self._characters(table_rows),
+                lstm=lstm,
+                characters=characters,
                 words=None if self.char_cnn else self._words(table_rows),
                 token_projection=self.char_cnn is not None
                 and (token_projection or self.char_cnn.num_filters != self.lstm.projection_dim),
                 softmax_words=softmax_words,
             )
-        except ConfigError as error:
-            raise CheckpointError(f"{self.path}: {error}") from None
 
     def _lstm(self, recurrent_projection: bool) -> LSTMConfig:
         lstm = self.lstm

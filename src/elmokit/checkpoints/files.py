@@ -1,19 +1,22 @@
 """Plain files of a model's directory: JSON, word lists, and which of several files is meant."""
 
+import contextlib
 import dataclasses
 import fnmatch
 import gzip
 import io
 import itertools
 import json
+import os
+import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from elmokit.config import parse
-from elmokit.errors import CheckpointError
+from elmokit.errors import CheckpointError, ConfigError
 
 _T = TypeVar("_T")
 
@@ -26,9 +29,23 @@ class Finding:
     """What a format makes of a directory."""
 
     files: Mapping[str, Path]
-    """Role -> file to read."""
+    """Role -> file to read; not all are there if something is missing."""
     lacks: tuple[str, ...] = ()
     """What is missing, in words; empty if the directory is of this format."""
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Returns a path with the home directory that `~` stands for.
+
+    Raises:
+        CheckpointError: There is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise CheckpointError(
+            f"{os.fspath(path)}: whose home ~ stands for is not known; give the path without ~"
+        ) from None
 
 
 def visible(directory: Path) -> list[Path]:
@@ -116,6 +133,24 @@ def parse_block(kind: type[_T], data: object, where: str) -> _T:
         known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]  # a dataclass
         data = {name: value for name, value in data.items() if name in known}
     return parse(kind, data, where)
+
+
+@contextlib.contextmanager
+def foreign_names(where: str, names: Mapping[str, str]) -> Iterator[None]:
+    """Lets an error of our configuration speak of a file's own fields.
+
+    Args:
+        where: The file and the block, for the message.
+        names: Our field -> the file's.
+
+    Raises:
+        CheckpointError: In the place of ConfigError.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        text = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), str(error))
+        raise CheckpointError(f"{where}: {text}") from None
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:

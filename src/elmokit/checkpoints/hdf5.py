@@ -1,6 +1,7 @@
 """HDF5 files of tensors, read so that a damaged or foreign file gives one clear line."""
 
 import contextlib
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,10 +77,16 @@ def opened(path: Path) -> Iterator[Datasets]:
 
 
 def write(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Writes tensors as datasets; slashes in their names make groups."""
-    with h5py.File(path, "w") as file:
+    """Writes tensors as datasets; slashes in their names make groups.
+
+    Raises:
+        OSError: The disk is full or refuses.
+    """
+    content = io.BytesIO()  # on a full disk HDF5 itself fails noisily, or ends the process
+    with h5py.File(content, "w") as file:
         for name, tensor in tensors.items():
             file.create_dataset(name, data=tensor.numpy())
+    path.write_bytes(content.getbuffer())
 
 
 def _complaint(path: Path, error: Exception) -> str:

@@ -30,10 +30,10 @@ from torch import Tensor
 from elmokit.characters import UnicodeAlphabet
 from elmokit.checkpoints import layout, pickles, table
 from elmokit.checkpoints.checkpoint import Checkpoint
-from elmokit.checkpoints.files import Finding, parse_block, read_json, read_text
+from elmokit.checkpoints.files import Finding, foreign_names, parse_block, read_json, read_text
 from elmokit.checkpoints.table import ZERO_ROW, Row, row
 from elmokit.config import BiLMConfig, Card, CharCNNConfig, LSTMConfig, WordEmbeddingConfig
-from elmokit.errors import CheckpointError, ConfigError
+from elmokit.errors import CheckpointError
 from elmokit.vocabulary import InputWords
 
 CONFIG, TOKEN_EMBEDDER, ENCODER = "config.json", "token_embedder.pkl", "encoder.pkl"
@@ -47,6 +47,20 @@ _SPECIAL = {
     "words": ("<bos>", "<eos>", "<oov>"),
 }
 """Entries that a dictionary must have."""
+
+
+_ENCODER_NAMES = {
+    "num_layers": "n_layers",
+    "cell_dim": "dim",
+    "projection_clip": "proj_clip",
+}
+_EMBEDDER_NAMES = {
+    "max_characters": "max_characters_per_token",
+    "num_highway": "n_highway",
+    "characters": "char_dim",
+    "words": "word_dim",
+}
+"""Our names of fields -> those of the block; the others are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,16 +128,16 @@ def find(directory: Path) -> Finding:
     roles = {"config": CONFIG, "token_embedder": TOKEN_EMBEDDER, "encoder": ENCODER}
     files = {role: directory / name for role, name in roles.items()}
     if lacks := [path.name for path in files.values() if not path.is_file()]:
-        return Finding({}, tuple(lacks))
+        return Finding(files, tuple(lacks))
     config_path = read_json(files["config"]).get("config_path")
     if not isinstance(config_path, str) or not _base_name(config_path):
-        return Finding({}, (f"the field config_path in {CONFIG}",))
+        return Finding(files, (f"the field config_path in {CONFIG}",))
     places = (directory / config_path, directory / _base_name(config_path))
     network = next((place for place in places if place.is_file()), None)
     if network is not None:
         files["network"] = network
     elif _base_name(config_path) not in SHIPPED:
-        return Finding({}, (f"{_base_name(config_path)} (config_path of {CONFIG})",))
+        return Finding(files, (f"{_base_name(config_path)} (config_path of {CONFIG})",))
     embedder = _read_network(files).token_embedder
     for role, name, width in (
         ("characters", CHARACTERS, embedder.char_dim),
@@ -149,12 +163,12 @@ def read(files: Mapping[str, Path]) -> Checkpoint:
     embedder, encoder = pickles.read(files["token_embedder"]), pickles.read(files["encoder"])
     characters = _read_dictionary(files, "characters", embedder.get(_CHARACTER_TABLE))
     words = _read_dictionary(files, "words", embedder.get(_WORD_TABLE))
-    try:
-        config = _config(network, len(characters), len(words))
+    config = _config(network, len(characters), len(words))
+    block = f"{network.source}: token_embedder"
+    with foreign_names(block, _EMBEDDER_NAMES):
         alphabet = _alphabet(characters, config.characters) if config.characters else None
+    with foreign_names(block, {"max_characters": "max_characters_per_token - 2"}):
         input_words = _input_words(words, network.token_embedder) if config.words else None
-    except ConfigError as error:
-        raise CheckpointError(f"{network.source}: {error}") from None
     tensors = layout.zero_state(config.lstm)
     for role, rows, found in (
         ("token_embedder", _embedder_table(config), embedder),
@@ -214,20 +228,8 @@ def _read_network(files: Mapping[str, Path]) -> _Network:
 def _config(network: _Network, num_characters: int, num_words: int) -> BiLMConfig:
     encoder, embedder = network.encoder, network.token_embedder
     stacked = encoder.name.lower() == "lstm"
-    characters = words = None
-    if embedder.char_dim > 0:
-        characters = CharCNNConfig(
-            num_characters=num_characters,
-            max_characters=embedder.max_characters_per_token or 0,
-            embedding_dim=embedder.char_dim,
-            filters=embedder.filters,
-            activation=embedder.activation,
-            num_highway=embedder.n_highway,
-        )
-    if embedder.word_dim > 0:
-        words = WordEmbeddingConfig(num_words=num_words, embedding_dim=embedder.word_dim)
-    return BiLMConfig(
-        lstm=LSTMConfig(
+    with foreign_names(f"{network.source}: encoder", _ENCODER_NAMES):
+        lstm = LSTMConfig(
             kind="stacked" if stacked else "projected",
             num_layers=encoder.n_layers,
             cell_dim=encoder.dim,
@@ -235,10 +237,21 @@ def _config(network: _Network, num_characters: int, num_words: int) -> BiLMConfi
             cell_clip=None if stacked else encoder.cell_clip or None,
             projection_clip=None if stacked else encoder.proj_clip or None,
             skip_connections=not stacked,
-        ),
-        characters=characters,
-        words=words,
-    )
+        )
+    characters = words = None
+    with foreign_names(f"{network.source}: token_embedder", _EMBEDDER_NAMES):
+        if embedder.char_dim > 0:
+            characters = CharCNNConfig(
+                num_characters=num_characters,
+                max_characters=embedder.max_characters_per_token or 0,
+                embedding_dim=embedder.char_dim,
+                filters=embedder.filters,
+                activation=embedder.activation,
+                num_highway=embedder.n_highway,
+            )
+        if embedder.word_dim > 0:
+            words = WordEmbeddingConfig(num_words=num_words, embedding_dim=embedder.word_dim)
+        return BiLMConfig(lstm=lstm, characters=characters, words=words)
 
 
 def _embedder_table(config: BiLMConfig) -> list[Row]:

@@ -8,12 +8,15 @@ vocab.txt           the words of the training vocabulary, one a line, if they ar
                     the softmax predicts, if there is one
 """
 
+import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors
 import safetensors.torch
+from torch import Tensor
 
 from elmokit.characters import Alphabet, alphabet_from_dict
 from elmokit.checkpoints import layout, table
@@ -33,6 +36,9 @@ from elmokit.vocabulary import InputWords, Vocabulary
 
 CONFIG, TENSORS, VOCABULARY = "config.json", "model.safetensors", "vocab.txt"
 CHARACTERS, WORDS = "characters.json", "words.json"
+
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+"""How safetensors tells the number of an error of the system."""
 
 
 def find(directory: Path) -> Finding:
@@ -105,7 +111,7 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
     data = {"schema_version": SCHEMA_VERSION, **config.to_dict(), "card": checkpoint.card.to_dict()}
     write_json(directory / CONFIG, data)
     tensors = table.export_tensors(rows, checkpoint.tensors)
-    safetensors.torch.save_file(tensors, directory / TENSORS, metadata={"format": "pt"})
+    _save(tensors, directory / TENSORS)
     shutil.copymode(
         directory / CONFIG, directory / TENSORS
     )  # safetensors lets its owner alone read
@@ -115,6 +121,16 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         write_json(directory / WORDS, checkpoint.words.to_dict())
     if checkpoint.vocabulary is not None:
         write_words(directory / VOCABULARY, checkpoint.vocabulary.words)
+
+
+def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
+    try:
+        safetensors.torch.save_file(dict(tensors), path, metadata={"format": "pt"})
+    except safetensors.SafetensorError as error:
+        number = _OS_ERROR.search(str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def _table(config: BiLMConfig) -> list[table.Row]:

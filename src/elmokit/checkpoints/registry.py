@@ -10,10 +10,10 @@ from pathlib import Path
 
 from elmokit.checkpoints import allennlp, manylangs, native, tensorflow
 from elmokit.checkpoints.checkpoint import Checkpoint
-from elmokit.checkpoints.files import Finding, candidates, reason
+from elmokit.checkpoints.files import Finding, candidates, expanded, reason
 from elmokit.checkpoints.source import locate, opened
 from elmokit.config import nearest
-from elmokit.errors import CheckpointError, ConfigError
+from elmokit.errors import CheckpointError, ConfigError, disk_mend
 
 _PARTS = (
     ["*.safetensors", "*.hdf5", "*.h5", "*.pkl", "*.dic", "*.index", "*options*.json", "*vocab*"],
@@ -62,15 +62,21 @@ def detect(directory: Path) -> tuple[Format, Finding]:
     """Finds the format of a directory by its files and what is in them.
 
     Raises:
-        CheckpointError: No format fits; the message has each one tried and what it lacks.
+        CheckpointError: No format fits; the message has each one tried and what it lacks, the one
+            that lacks least first.
     """
-    lacks = []
+    tried: list[tuple[int, int, str]] = []
     for format in FORMATS:
         finding = format.find(directory)
         if not finding.lacks:
             return format, finding
-        lacks.append(f"{format.name} lacks {', '.join(finding.lacks)}")
-    raise CheckpointError(f"{directory}: no model of a known format: {'; '.join(lacks)}")
+        num_found = sum(path.is_file() for path in finding.files.values())
+        lacks = f"{format.name} lacks {', '.join(finding.lacks)}"
+        tried.append((len(finding.lacks), -num_found, lacks))
+    nearest, *others = (lacks for _, _, lacks in sorted(tried))
+    raise CheckpointError(
+        f"{directory}: no model of a known format; nearest: {nearest}; others: {'; '.join(others)}"
+    )
 
 
 def read(
@@ -140,7 +146,7 @@ def write(checkpoint: Checkpoint, path: _PathLike, *, format: str = "native") ->
         format: "native", or "allennlp" for options.json + weights.hdf5.
 
     Raises:
-        CheckpointError: The path is taken, or the format cannot express the model.
+        CheckpointError: The path is taken or refuses, or the format cannot express the model.
     """
     writer = _writer(format)
     with _one_line_errors():
@@ -153,6 +159,11 @@ def write(checkpoint: Checkpoint, path: _PathLike, *, format: str = "native") ->
             if target.exists():
                 target.rmdir()
             place.rename(target)
+        except OSError as error:
+            raise CheckpointError(
+                f"{path}: cannot be written: {reason(error)}; {disk_mend(error.errno)} or give "
+                "another directory"
+            ) from None
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
@@ -189,7 +200,7 @@ def _writer(name: str) -> Callable[[Checkpoint, Path], None]:
 
 def _free(path: _PathLike) -> Path:
     """Returns the whole path of a directory to make, once nothing would be overwritten."""
-    target = Path(path).expanduser().resolve()
+    target = Path(os.path.realpath(expanded(path)))
     if target.is_dir():
         if any(target.iterdir()):
             raise CheckpointError(
@@ -212,7 +223,10 @@ def _sync(directory: Path) -> None:
 def _loose_files(given: Mapping[str, _PathLike]) -> dict[str, Path]:
     for role in ("options", "weights"):
         if role not in given:
-            raise CheckpointError(f"loose files need options= and weights=; {role}= is missing")
+            raise CheckpointError(
+                "give a model (a directory, a zip or tar file, hub:owner/name, or default), or "
+                f"loose files by options= and weights=; {role}= is missing"
+            )
     return {role: locate(path) for role, path in given.items()}
 
 

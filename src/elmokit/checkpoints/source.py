@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from elmokit.checkpoints import archive
-from elmokit.checkpoints.files import reason, visible
+from elmokit.checkpoints.files import expanded, reason, visible
 from elmokit.errors import CheckpointError, ElmokitError, MissingExtraError
 
 DEFAULT = "default"
@@ -17,6 +17,8 @@ DEFAULT = "default"
 _HUB = "hub:"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_LIKE_REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_FILE_SUFFIX = re.compile(r"\.[a-z]\w*$", re.ASCII | re.IGNORECASE)
 
 
 @contextlib.contextmanager
@@ -59,12 +61,16 @@ def locate(source: str | os.PathLike[str]) -> Path:
         raise CheckpointError(
             f"{name}: a URL is not read; download it first and give the file's path"
         )
-    path = Path(name).expanduser()
+    path = expanded(name)
     if not path.exists():
         hint = ""
-        if _REPOSITORY.fullmatch(name):
+        if _LIKE_REPOSITORY.fullmatch(name) and not _FILE_SUFFIX.search(name):
             hint = f"; a model of the Hugging Face hub is written {_HUB}{name}"
         raise CheckpointError(f"{name}: no such file or directory{hint}")
+    if not path.is_dir() and not path.is_file():
+        raise CheckpointError(
+            f"{name}: is a pipe or a device; give a directory or a file, which can be read again"
+        )
     return path
 
 

@@ -23,6 +23,9 @@ Tensors = tuple[Tensor, ...]
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Kinds of number a file may hold; all become float32. Integers are no weights."""
 
+MAX_PROBLEMS = 100
+"""Most tensors that one message names; a wrong number of layers can give thousands."""
+
 
 @dataclass(frozen=True, slots=True)
 class Transform:
@@ -106,7 +109,7 @@ def account(
 
     Raises:
         CheckpointError: Any tensor is missing, unexpected, or of a wrong shape or kind of number;
-            one sorted message names them all.
+            one sorted message names them all, up to `MAX_PROBLEMS`.
     """
     problems = []
     for name in sorted({*wanted, *found}):
@@ -121,6 +124,8 @@ def account(
                 problems.append(f"{name} has shape {shape} instead of {wanted[name]}")
             if dtype not in FLOATS:
                 problems.append(f"{name} holds {dtype} instead of float32")
+    if len(problems) > MAX_PROBLEMS:
+        problems[MAX_PROBLEMS:] = [f"and {len(problems) - MAX_PROBLEMS:,} more"]
     if problems:
         raise CheckpointError(f"{where}: its tensors do not fit {reason}: {'; '.join(problems)}")
 

@@ -88,7 +88,7 @@ def find(directory: Path) -> Finding:
             files[f"data {number}"] = shard
         lacks += [path.name for path in files.values() if not path.is_file()]
     else:
-        lacks.append(index)
+        lacks += index
     options = candidates(directory, *OPTIONS_NAMES)
     vocabularies = candidates(directory, *VOCABULARY_NAMES)
     if len(options) == 1:
@@ -185,7 +185,7 @@ def read_optimizer(directory: str | os.PathLike[str]) -> OptimizerState:
     return OptimizerState(step=_read_step(bundle), accumulators=accumulators)
 
 
-def _find_index(directory: Path) -> Path | str:
+def _find_index(directory: Path) -> Path | list[str]:
     """Returns the index that is meant, or in words what is missing."""
     state = directory / CHECKPOINT
     named = None
@@ -210,10 +210,10 @@ def _find_index(directory: Path) -> Path | str:
             )
         return indexes[0]
     if named:
-        return named.name
+        return [named.name]
     if indexes:
-        return f'{CHECKPOINT} with model_checkpoint_path: ".." (one of {names(indexes)})'
-    return f"{CHECKPOINT}, model.ckpt-*{tensor_bundle.SUFFIX}"
+        return [f'{CHECKPOINT} with model_checkpoint_path: ".." (one of {names(indexes)})']
+    return [CHECKPOINT, f"model.ckpt-*{tensor_bundle.SUFFIX}"]
 
 
 def _config(options: Options, bundle: Bundle) -> BiLMConfig:

@@ -3,7 +3,6 @@
 Nothing that the parser needs imports torch, numpy or h5py; a command loads them when it runs.
 """
 
-import contextlib
 import importlib
 import os
 import sys
@@ -13,7 +12,14 @@ from elmokit import __version__
 from elmokit.cli.arguments import PROGRAM, parse
 from elmokit.cli.language import PerplexitySettings, PredictSettings
 from elmokit.cli.models import ConvertSettings, InfoSettings
-from elmokit.cli.printing import complain, messages_shown, say
+from elmokit.cli.printing import (
+    complain,
+    messages_shown,
+    say,
+    say_all,
+    say_no_more,
+    streams_open,
+)
 from elmokit.cli.train import TrainSettings
 from elmokit.cli.vocab import VocabSettings
 from elmokit.embedding.settings import EmbedSettings
@@ -39,31 +45,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command.
 
     Args:
-        argv: The arguments; those of the process if absent. `--debug` anywhere shows tracebacks.
+        argv: The arguments; those of the process if absent. `--debug` anywhere shows the traceback
+            of an error first.
 
     Returns:
         The exit code: 0; 2 for bad input of any kind, 1 for an error that nobody foresaw, 130 for
         an interruption, each of these with one line on standard error.
     """
+    # OpenMP's threads spin while they wait, which starves a machine that others use too. torch
+    # reads this when it is loaded, if it is not yet.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
+    with streams_open():
+        return _main([argument for argument in arguments if argument != "--debug"], debug)
+
+
+def _main(arguments: Sequence[str], debug: bool) -> int:
     try:
         with messages_shown():
-            _run([argument for argument in arguments if argument != "--debug"])
-            sys.stdout.flush()  # so that a closed pipe shows here, not when Python ends
+            _run(arguments)
+            say_all()
     except SystemExit as stop:  # the parser has printed help
         return int(stop.code or 0)
     except KeyboardInterrupt:
         complain("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:  # the reader, such as head, has seen enough
-        _close_standard_output()
+        say_no_more()
         return 0
     except Exception as error:  # whatever it is, a user gets one line
-        if debug:
-            raise
         message, code = _explain(error)
-        complain(message)
+        complain(message, with_traceback=debug)
         return code
     return 0
 
@@ -86,9 +99,3 @@ def _explain(error: Exception) -> tuple[str, int]:
         return f"{error.filename or 'file'}: {error.strerror}", _BAD_INPUT
     text = f"{type(error).__name__}: {error}".rstrip(": ")
     return f"unexpected {text}; --debug shows where it comes from", _UNEXPECTED
-
-
-def _close_standard_output() -> None:
-    """Lets Python end without a second complaint about the closed pipe."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

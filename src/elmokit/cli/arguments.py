@@ -1,24 +1,30 @@
 """From arguments to the settings of a command; what is wrong with them becomes one line."""
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import tyro
+from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructTypeInfo
 
+from elmokit.cli.printing import standard_output
 from elmokit.config import nearest
 from elmokit.errors import ConfigError
 
 PROGRAM = "elmo"
 
 _DESCRIPTION = (
-    "ELMo: contextual word vectors from character-level language models. "
-    "`--version` tells which elmokit this is; `--debug` after any command shows where an error "
-    "comes from."
+    "ELMo: contextual word vectors from character-level language models.\n"
+    "`--version` tells which elmokit this is.\n"
+    "`--debug` after any command shows where an error comes from."
 )
+"""Its lines are printed as they are, however wide the terminal is."""
 _NO_FRAME = str.maketrans("│╭╮╰╯", "     ")
 _RULE = "─- "
 _HELP_TEXT_INDENT = 8
@@ -44,13 +50,19 @@ def parse(arguments: Sequence[str], commands: Mapping[str, type]) -> Any:
         )
     try:
         with _captured() as printed:
-            return _parse(arguments, commands)
+            settings = _parse(arguments, commands)
+        _refuse_folder(arguments, settings)
+        return settings
     except SystemExit as stop:
         if stop.code:
             command = f"{command} " if command in commands else ""
             problem = _statement(printed.getvalue())
             raise ConfigError(f"{problem}; see {PROGRAM} {command}--help") from None
-    return _parse(arguments, commands)  # help: once more, as wide and coloured as the terminal
+    with standard_output():
+        try:
+            return _parse(arguments, commands)  # help: once more, as the terminal shows it
+        finally:
+            sys.stdout.flush()
 
 
 def _parse(arguments: Sequence[str], commands: Mapping[str, type]) -> Any:
@@ -60,7 +72,45 @@ def _parse(arguments: Sequence[str], commands: Mapping[str, type]) -> Any:
         description=_DESCRIPTION,
         args=arguments,
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
+        registry=_registry(commands.values()),
     )
+
+
+def _registry(kinds: Collection[type]) -> ConstructorRegistry:
+    """Returns a rule that leaves `(default: None)` and `(default: False)` out of the help."""
+    registry = ConstructorRegistry()
+    plain = tyro.conf.arg(help_behavior_hint="")
+    asked: set[type] = set()
+
+    @registry.struct_rule
+    def rule(info: StructTypeInfo) -> StructConstructorSpec | None:
+        if info.type not in kinds or info.type in asked:
+            return None  # the parser's own rule
+        asked.add(info.type)
+        spec = ConstructorRegistry.get_struct_spec(info)
+        asked.remove(info.type)
+        if not isinstance(spec, StructConstructorSpec):
+            return None
+        fields = tuple(
+            dataclasses.replace(field, type=cast(Any, Annotated[field.type, plain]))
+            if field.default is None or field.default is False
+            else field
+            for field in spec.fields
+        )
+        return dataclasses.replace(spec, fields=fields)
+
+    return registry
+
+
+def _refuse_folder(arguments: Sequence[str], settings: Any) -> None:
+    """Refuses a slash at the end of an output file, which paths do not keep."""
+    output = getattr(settings, "output", None)
+    for argument in arguments:
+        text = argument.partition("=")[2] if argument.startswith("-") else argument
+        if text.endswith(("/", os.sep)) and Path(text) == output:
+            raise ConfigError(
+                f"{text}: ends in a slash; give the name of a file with -o, no folder"
+            )
 
 
 @contextlib.contextmanager

@@ -1,5 +1,7 @@
 """Where a model runs, and in which precision."""
 
+import re
+import warnings
 from typing import Literal, get_args
 
 import torch
@@ -19,11 +21,17 @@ def find_device(name: str | torch.device) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not isinstance(name, str | torch.device):
+        raise ConfigError(f"device: {name!r} is no name of a device; try auto or cpu")
+    reason = "no such device"
     try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).cpu()  # "meta" is known and holds no numbers
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some names are deprecated, and refused all the same
+            device = torch.device(name)
+            reason = ""
+            torch.zeros(1, device=device).cpu()  # "meta" is known and holds no numbers
+    except Exception as error:  # what a backend raises that is not there is its own affair
+        reason = reason or re.split(r"\n|\. ", str(error))[0]
         raise ConfigError(
             f"device: {str(name)!r} cannot be used here ({reason}); try auto or cpu"
         ) from None
@@ -46,4 +54,4 @@ def prepare(bilm: BiLM, device: torch.device, precision: Precision) -> BiLM:
         for name, parameter in model.network.named_parameters():
             if not name.startswith("token_encoder."):
                 parameter.data = parameter.data.bfloat16().float()
-    return model.to(device)
+    return model.to(device, torch.float32)

@@ -8,10 +8,8 @@ is removed. Every step can be cut off and repeated.
 """
 
 import contextlib
-import errno
 import json
 import logging
-import os
 import re
 import sys
 from collections import Counter
@@ -20,24 +18,35 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from elmokit import __version__
-from elmokit.embedding.manifest import Manifest, Part, Stage, move_into_place, write_atomically
+from elmokit.embedding.manifest import (
+    START_AFRESH,
+    Digest,
+    Manifest,
+    Part,
+    Stage,
+    move_into_place,
+    part_name,
+    write_atomically,
+)
+from elmokit.embedding.place import (
+    ELSEWHERE,
+    LOCK,
+    MANIFEST,
+    check_place,
+    claim,
+    disk_errors,
+    parts_directory,
+    remove_beginnings,
+)
 from elmokit.embedding.stored import open_embeddings
 from elmokit.embedding.writers import EmbeddedRow, Layout, Writer, writer_for
 from elmokit.embedding.writers.npz import NpzWriter
 from elmokit.errors import InputError, OutputError
 
-if sys.platform != "win32":
-    import fcntl
-
 _logger = logging.getLogger(__name__)
 
-_MANIFEST, _LOCK, _JOINED = "manifest.json", "lock", "joined"
 _OWN_FILES = re.compile(r"(\d{6,}\.(npz|state)|manifest\.json)(\.tmp)?|joined|lock")
-
-_MENDS = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space"),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make that place writable"),
-}
+_JOINED = "joined"
 
 
 class PartedOutput:
@@ -50,6 +59,7 @@ class PartedOutput:
 
     def __init__(self, out: Path, writer: Writer, manifest: Manifest, lock: IO[bytes]) -> None:
         self.out = out
+        """The output; where it is a link, the file that this leads to."""
         self.directory = parts_directory(out)
         self._writer = writer
         self._manifest = manifest
@@ -68,7 +78,8 @@ class PartedOutput:
         """Begins a run, or goes on with one that was cut off.
 
         Args:
-            out: The output file; its suffix says the format.
+            out: The output file; its suffix says the format. Where it is a link, the file that it
+                leads to is written, and the parts lie beside that.
             settings: Name -> JSON value of everything that decides what the output holds. They are
                 kept in the output (JSON Lines has no place for them), and a resumed run must have
                 the same. `pooling`, if given and not "none", says that rows have one vector each.
@@ -84,19 +95,20 @@ class PartedOutput:
                 writes this output; the folder is missing or not writable.
             MissingExtraError: The format's package is not installed.
         """
-        out = Path(out)
-        writer = writer_for(out, layout)
+        writer = writer_for(Path(out), layout)
         settings = json.loads(
             json.dumps({**settings, "layout": layout, "elmokit_version": __version__})
         )
-        check_place(out, overwrite=overwrite, resume=resume)
-        with _disk_errors(out, "or give another place with -o"):
-            lock = _lock(out, exist_ok=overwrite or resume)
+        out = check_place(out, overwrite=overwrite, resume=resume)
+        with disk_errors(out, ELSEWHERE):
+            lock = claim(out)
             try:
+                check_place(out, overwrite=overwrite, resume=resume)  # now nobody else changes it
                 manifest = _resumed(out, settings) if resume else None
                 output = cls(out, writer, manifest or Manifest(settings=settings), lock)
                 output._settle(is_new=manifest is None)
             except BaseException:
+                remove_beginnings(out)
                 lock.close()
                 raise
         return output
@@ -131,7 +143,7 @@ class PartedOutput:
 
     def state_path(self, part: Part) -> Path:
         """Returns where the state after a part is; only that of the last part is kept."""
-        return (self.directory / part.name).with_suffix(".state")
+        return _state_path(self.directory, part)
 
     def last_state(self) -> bytes | None:
         """Returns the state that was given with the last part, if any.
@@ -139,15 +151,13 @@ class PartedOutput:
         Raises:
             OutputError: It cannot be read.
         """
-        if not self.parts or not self.parts[-1].has_state:
+        if not self.parts or self.parts[-1].state is None:
             return None
         path = self.state_path(self.parts[-1])
         try:
             return path.read_bytes()
         except OSError as error:
-            raise OutputError(
-                f"{path}: {error.strerror}; use --overwrite to start afresh"
-            ) from error
+            raise OutputError(f"{path}: {error.strerror}; {START_AFRESH}") from error
 
     def write(
         self,
@@ -169,7 +179,7 @@ class PartedOutput:
         first = self.num_rows_done
         if [row.index for row in rows] != list(range(first, first + len(rows))):
             raise ValueError(f"the rows of a part must be numbered from {first} on without a gap")
-        name = f"{len(self.parts):06d}.npz"
+        name = part_name(len(self.parts))
         path = self.directory / name
         temporary = path.with_name(f"{name}.tmp")
         with self._disk_errors():
@@ -179,9 +189,9 @@ class PartedOutput:
                 first_row=first,
                 num_rows=len(rows),
                 num_tokens=sum(len(row.tokens) for row in rows),
-                num_bytes=temporary.stat().st_size,
                 summary=dict(summary or {}),
-                has_state=state is not None,
+                file=Digest.of(temporary),
+                state=None if state is None else Digest.of_bytes(state),
             )
             move_into_place(temporary, path)
             if state is not None:
@@ -228,7 +238,7 @@ class PartedOutput:
     def _refuse_strangers(self) -> None:
         """Makes sure that a folder of the right name is ours before its files are removed."""
         for path in sorted(self.directory.iterdir()):
-            if not _OWN_FILES.fullmatch(path.name):
+            if not _OWN_FILES.fullmatch(path.name) or path.is_symlink() or not path.is_file():
                 raise OutputError(f"{path}: does not belong in a folder of parts; move it away")
 
     def _join(self) -> None:
@@ -249,18 +259,18 @@ class PartedOutput:
                     for row in range(part.num_rows):
                         yield stored.row(row)
             except InputError as error:
-                raise OutputError(f"{error}; use --overwrite to start afresh") from error
+                raise OutputError(f"{error}; {START_AFRESH}") from error
 
     def _advance(self, stage: Stage) -> None:
         self._save(self._manifest.with_stage(stage))
 
     def _save(self, manifest: Manifest) -> None:
-        manifest.save(self.directory / _MANIFEST)
+        manifest.save(self.directory / MANIFEST)
         self._manifest = manifest
 
     def _remove_files(self, *, keep_parts: bool) -> None:
         """Removes own files from the folder of parts, but for the manifest and the lock."""
-        keep = {_MANIFEST, _LOCK}
+        keep = {MANIFEST, LOCK}
         if keep_parts:
             keep |= {part.name for part in self.parts}
             keep |= {self.state_path(part).name for part in self.parts[-1:]}
@@ -270,57 +280,30 @@ class PartedOutput:
 
     def _remove_directory(self) -> None:
         self._remove_files(keep_parts=False)
-        (self.directory / _MANIFEST).unlink()  # last, since the stage stands there
+        (self.directory / MANIFEST).unlink()  # last, since the stage stands there
         if sys.platform == "win32":
             self._lock.close()  # there an open file cannot be removed
-        (self.directory / _LOCK).unlink()
+        (self.directory / LOCK).unlink()
         try:
             self.directory.rmdir()
         except OSError as error:
             _logger.warning("%s stays: %s", self.directory, error.strerror)
 
     def _disk_errors(self) -> contextlib.AbstractContextManager[None]:
-        kept = f"{self.num_rows_done} rows are kept in {self.directory}"
-        return _disk_errors(self.out, f"and use --resume ({kept})")
+        if not self.num_rows_done:
+            return disk_errors(self.out, ELSEWHERE)
+        kept = f"{self.num_rows_done:,} rows are kept in {self.directory}"
+        return disk_errors(self.out, f"and use --resume ({kept})")
 
 
-def parts_directory(out: Path) -> Path:
-    """Returns the folder in which the parts of an output lie."""
-    return out.with_name(f"{out.name}.parts")
-
-
-def check_place(out: Path, *, overwrite: bool, resume: bool) -> None:
-    """Refuses an output that is in the way of a run, or that cannot be where it should.
-
-    Raises:
-        OutputError: See `PartedOutput.open`.
-    """
-    directory = parts_directory(out)
-    if overwrite and resume:
-        raise OutputError(f"{out}: --overwrite and --resume exclude each other; give one of them")
-    if not out.parent.is_dir():
-        raise OutputError(f"{out}: there is no folder {out.parent}; create it first")
-    if out.is_dir():
-        raise OutputError(f"{out}: is a folder; give the name of a file with -o")
-    if directory.exists() and not directory.is_dir():
-        raise OutputError(f"{directory}: is in the way of the folder of parts; move it away")
-    if resume and out.exists() and not (directory / _MANIFEST).exists():
-        raise OutputError(f"{out}: is already complete; use --overwrite to make it again")
-    if overwrite or resume:
-        return
-    if directory.exists():
-        raise OutputError(
-            f"{directory}: holds an unfinished run; use --resume to go on with it, "
-            "or --overwrite to start afresh"
-        )
-    if out.exists():
-        raise OutputError(f"{out}: exists; use --overwrite to replace it, or give another name")
+def _state_path(directory: Path, part: Part) -> Path:
+    return (directory / part.name).with_suffix(".state")
 
 
 def _resumed(out: Path, settings: Mapping[str, Any]) -> Manifest | None:
     """Returns the manifest of the run to go on with; None if there is none."""
     directory = parts_directory(out)
-    path = directory / _MANIFEST
+    path = directory / MANIFEST
     if not path.exists():
         _logger.info("%s: there is nothing to resume; starting afresh", out)
         return None
@@ -329,48 +312,10 @@ def _resumed(out: Path, settings: Mapping[str, Any]) -> Manifest | None:
     if manifest.stage == "joined":
         return manifest if out.exists() else None
     for part in manifest.parts:
-        file = directory / part.name
-        if not file.is_file() or file.stat().st_size != part.num_bytes:
-            raise OutputError(f"{file}: is missing or damaged; use --overwrite to start afresh")
-    _logger.info("%s: %d rows are done; going on with row %d", out, *[manifest.num_rows] * 2)
+        part.file.check(directory / part.name)
+    for part in manifest.parts[-1:]:
+        if part.state is not None:
+            part.state.check(_state_path(directory, part))
+    number = f"{manifest.num_rows:,}"
+    _logger.info("%s: %s rows are done; going on with row %s", out, number, number)
     return manifest
-
-
-def _lock(out: Path, *, exist_ok: bool) -> IO[bytes]:
-    """Claims the folder of parts; it is free again when the file is closed or the process dies."""
-    directory = parts_directory(out)
-    directory.mkdir(exist_ok=exist_ok)
-    path = directory / _LOCK
-    file = path.open("ab")
-    # The process before us may have removed the file between the two calls.
-    claimed = _try_lock(file) and path.exists()
-    if not claimed or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
-        file.close()
-        raise OutputError(f"{out}: another process is writing it; wait for its end")
-    return file
-
-
-def _try_lock(file: IO[bytes]) -> bool:
-    if sys.platform == "win32":
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
-            raise
-        _logger.warning("%s: this file system has no locks (%s)", file.name, error.strerror)
-    return True
-
-
-@contextlib.contextmanager
-def _disk_errors(out: Path, rest: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        mend = _MENDS.get(error.errno or 0, "mend this")
-        reason = error.strerror or " ".join(str(error).split())
-        raise OutputError(
-            f"cannot write {error.filename or out}: {reason}; {mend} {rest}"
-        ) from error

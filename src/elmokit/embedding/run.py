@@ -16,7 +16,8 @@ import numpy as np
 import torch
 
 from elmokit.embedding.embedder import BATCH_TOKENS, Embedder
-from elmokit.embedding.parts import PartedOutput, check_place
+from elmokit.embedding.parts import PartedOutput
+from elmokit.embedding.place import check_place
 from elmokit.embedding.progress import Progress
 from elmokit.embedding.selection import LayerChoice, Selection
 from elmokit.embedding.settings import EmbedSettings

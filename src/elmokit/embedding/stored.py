@@ -1,5 +1,6 @@
 """Reading files of embeddings: by row, by text, in order."""
 
+import operator
 import struct
 import zipfile
 import zlib
@@ -16,7 +17,7 @@ from elmokit.embedding.writers.hdf5 import HDF5Reader
 from elmokit.embedding.writers.jsonl import JSONLReader
 from elmokit.embedding.writers.npz import NpzReader
 from elmokit.embedding.writers.parquet import ParquetReader
-from elmokit.embedding.writers.record import RowText, Vectors
+from elmokit.embedding.writers.record import RowText, Vectors, is_pooled
 from elmokit.errors import ElmokitError, InputError
 
 _READERS: Mapping[bytes, Callable[[Path], Reader]] = {
@@ -74,6 +75,9 @@ class StoredEmbeddings:
         """Names of all rows, such as those of FASTA records; None for a row without a name."""
         return [self._text(row).id for row in range(len(self))]
 
+    def __repr__(self) -> str:
+        return f"<StoredEmbeddings {str(self.path)!r}: {len(self):,} rows{self._kind()}>"
+
     def __len__(self) -> int:
         return len(self._reader)
 
@@ -82,7 +86,7 @@ class StoredEmbeddings:
 
         Raises:
             IndexError: There is no such row.
-            InputError: The file is damaged.
+            InputError: It is no row number, such as a slice; or the file is damaged.
         """
         row = self._checked(row)
         with self._reading():
@@ -104,7 +108,8 @@ class StoredEmbeddings:
 
         Raises:
             IndexError: There is no such row.
-            InputError: The file does not hold this row's text, or is damaged.
+            InputError: It is no row number; or the file does not hold this row's text, or is
+                damaged.
         """
         row = self._checked(row)
         return self._known(row, self._text(row).tokens)
@@ -114,7 +119,8 @@ class StoredEmbeddings:
 
         Raises:
             IndexError: There is no such row.
-            InputError: The file does not hold this row's text, or is damaged.
+            InputError: It is no row number; or the file does not hold this row's text, or is
+                damaged.
         """
         row = self._checked(row)
         text = self._text(row)
@@ -150,10 +156,33 @@ class StoredEmbeddings:
         self._reader.close()
         self._closed = True
 
+    def _kind(self) -> str:
+        """Returns in words what a row is, from the first one."""
+        if self._closed:
+            return ", closed"
+        if not len(self):
+            return ""
+        try:
+            shape = self[0].shape
+        except InputError:
+            return ", damaged"
+        two = "(T, 2D) or (L, dim)"  # which of them, JSON Lines and other programs do not say
+        if self.settings:
+            two = "(L, dim)" if is_pooled(self.settings) else "(T, 2D)"
+        letters = {1: "(dim,)", 2: two, 3: "(L, T, 2D)"}
+        return f" of {letters.get(len(shape), 'another shape')}, the first {shape}"
+
     def _checked(self, row: int) -> int:
-        if not -len(self) <= row < len(self):
-            raise IndexError(f"{self.path}: row {row} of {len(self)} rows")
-        return row % len(self)
+        try:
+            number = operator.index(row)
+        except TypeError:
+            hint = "; find() looks a text up" if isinstance(row, str) else ""
+            raise InputError(
+                f"{self.path}: {row!r} is no row; give a row number, one at a time{hint}"
+            ) from None
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"{self.path}: row {number} of {len(self)} rows")
+        return number % len(self)
 
     def _text(self, row: int) -> RowText:
         with self._reading():
@@ -181,6 +210,8 @@ def _hash(tokens: Sequence[str] | None) -> int:
 
 def _open_reader(path: Path) -> Reader:
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputError(f"{path}: no regular file; rows cannot be read from a pipe or device")
         with path.open("rb") as file:
             start = file.read(64)
     except OSError as error:

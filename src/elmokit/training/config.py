@@ -166,6 +166,8 @@ class OptimizerSection(Section):
     def __post_init__(self) -> None:
         _check_positive(self, "learning_rate", "clip_norm")
         _check_least(0, self, "warmup_steps", "weight_decay")
+        if self.weight_decay and self.name == "adagrad":
+            raise ConfigError("weight_decay: belongs to adamw; leave it out, or set name to adamw")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

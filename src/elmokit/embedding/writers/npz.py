@@ -5,6 +5,7 @@ have them, `ids` and `character_offsets` (the same kind of text, null for none) 
 (int64, -1 for none); `elmokit` (uint8: JSON text) holds the settings of the run.
 """
 
+import io
 import json
 import shutil
 import struct
@@ -12,7 +13,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +25,9 @@ from elmokit.embedding.writers.record import EmbeddedRow, RowText, Vectors, to_j
 from elmokit.errors import InputError
 
 _TEXTS = ("sentences", "ids", "character_offsets")
+
+_HEADER_START = 10  # bytes before a header of version 1.0; the last two are its length
+_CHUNK_BYTES = 2**20
 
 
 class NpzWriter:
@@ -91,6 +95,16 @@ class _Column:
             shutil.copyfileobj(self.file, file, 2**20)
 
 
+@lru_cache(maxsize=1024)
+def _parse_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Returns the shape and the dtype of an array as we write it; None for another kind."""
+    file = io.BytesIO(header)
+    if np.lib.format.read_magic(file) != (1, 0):
+        return None
+    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    return None if is_fortran or dtype.hasobject else (shape, dtype)
+
+
 class NpzReader:
     """Reads what `NpzWriter` writes."""
 
@@ -142,8 +156,24 @@ class NpzReader:
         return self._array("lines") if "lines" in self._names else None
 
     def _array(self, name: str) -> NDArray[Any]:
+        # numpy's own reader parses every header as Python text, longer than a short row takes.
         with self._archive.open(f"{name}.npy") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
+            start = file.read(_HEADER_START)
+            header = start + file.read(int.from_bytes(start[-2:], "little"))
+            kind = _parse_header(header)
+            if kind is None:
+                file.seek(0)
+                return np.lib.format.read_array(file, allow_pickle=False)
+            shape, dtype = kind
+            array = np.empty(shape, dtype)
+            octets = array.reshape(-1).view(np.uint8)
+            place = 0
+            while chunk := file.read(_CHUNK_BYTES):
+                octets[place : place + len(chunk)] = np.frombuffer(chunk, np.uint8)
+                place += len(chunk)
+        if place < len(octets):
+            raise EOFError(f"{name}.npy ends too early")
+        return array
 
     def _bytes(self, name: str) -> bytes:
         return self._array(name).tobytes() if name in self._names else b""
