@@ -76,11 +76,13 @@ class Measurement:
 class Worker:
     """A contender's process."""
 
-    def __init__(self, contender: str, python: Path, num_threads: int) -> None:
+    def __init__(
+        self, contender: str, python: Path, num_threads: int, script: Path = WORKER
+    ) -> None:
         self.contender = contender
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(num_threads))
         self._process = subprocess.Popen(
-            [python, WORKER],
+            [python, script],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
