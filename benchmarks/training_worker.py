@@ -81,7 +81,7 @@ class Contender(Protocol):
 class SimpleElmo:
     """simple-elmo's `train` as it is, checkpoints and summaries included."""
 
-    packages = ("simple-elmo", "tensorflow-cpu", "numpy")
+    packages: tuple[str, ...] = ("simple-elmo", "tensorflow-cpu", "numpy")
 
     def __init__(self, run: Run) -> None:
         threads = str(run.num_threads)
@@ -171,7 +171,7 @@ class PacedBatches:
 class Elmokit:
     """elmokit's Trainer."""
 
-    packages = ("elmokit", "torch", "numpy")
+    packages: tuple[str, ...] = ("elmokit", "torch", "numpy")
 
     def __init__(self, run: Run) -> None:
         import torch

@@ -8,6 +8,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
+# Small models on many threads wait more than they compute; tests of threads set their number.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # The same examples in every run, however slow the machine.
 hypothesis.settings.register_profile("elmokit", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("elmokit")

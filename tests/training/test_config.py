@@ -5,7 +5,7 @@ import pytest
 
 from elmokit.config import Section
 from elmokit.errors import ConfigError
-from elmokit.training.config import MAY_CHANGE, ModelSection, TrainConfig
+from elmokit.training.config import MAY_CHANGE, ModelSection, OptimizerSection, TrainConfig
 
 LEAST = {"run_dir": "run", "data": {"train": ["a.txt"], "vocabulary": "vocab.txt"}}
 
@@ -104,3 +104,9 @@ def test_a_model_of_words_needs_no_characters():
 
 def test_a_kept_softmax_needs_no_word_list():
     TrainConfig.from_dict({**LEAST, "data": {"train": ["a"]}, "start": {"model": "m"}})
+
+
+def test_weight_decay_is_refused_where_it_would_do_nothing():
+    assert OptimizerSection(name="adamw", weight_decay=0.1).weight_decay == 0.1
+    with pytest.raises(ConfigError, match="weight_decay: belongs to adamw"):
+        OptimizerSection(name="adagrad", weight_decay=0.1)

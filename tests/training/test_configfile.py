@@ -33,7 +33,7 @@ def refusal(read, tmp_path):
 def test_values_become_what_their_fields_are(read):
     config = read(
         LEAST
-        + "optimizer: {learning_rate: 1e-3, clip_norm: 5, weight_decay: 1.0E+1}\n"
+        + "optimizer: {name: adamw, learning_rate: 1e-3, clip_norm: 5, weight_decay: 1.0E+1}\n"
         + "schedule: {epochs: 3, steps: 1e3, batch_size: 16.0}\n"
         + "model: {cell_clip: null, filters: [[1, 2], [3, 4]]}\n"
     )
