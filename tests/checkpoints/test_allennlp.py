@@ -14,6 +14,7 @@ from checkpoint_samples import (
     edit_json,
     hdf5_arrays,
     one_line,
+    random_checkpoint,
     small_checkpoint,
     word_list,
     write_hdf5,
@@ -21,7 +22,7 @@ from checkpoint_samples import (
 from hypothesis import given, settings
 
 from elmokit.checkpoints import convert, describe, layout, read, write
-from elmokit.config import CharCNNConfig, LSTMConfig, WordEmbeddingConfig
+from elmokit.config import BiLMConfig, Card, CharCNNConfig, LSTMConfig, WordEmbeddingConfig
 from elmokit.vocabulary import InputWords, Vocabulary
 
 FORWARD = "RNN_0/RNN/MultiRNNCell/Cell0/LSTMCell"
@@ -330,3 +331,44 @@ def test_two_different_word_lists_are_refused(tmp_path):
     checkpoint = dataclasses.replace(checkpoint, vocabulary=Vocabulary(word_list(6)))
     with one_line("one word list"):
         write(checkpoint, tmp_path / "model", format="allennlp")
+
+
+STRANGE = "AllenNLP itself does not read this pair as it is meant: "
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"token_projection": False}, "it has no projection after its filters"),
+        ({"projection_dim": 4}, "its LSTM has no projection, since cell_dim is projection_dim"),
+        ({"skip_connections": False}, "it has no skip connections"),
+        ({"max_characters": 30}, "it keeps 30 bytes of a token, AllenNLP 50"),
+    ],
+)
+def test_what_allennlp_itself_does_not_read_is_told(tmp_path, caplog, changes, reason):
+    lstm = {"num_layers": 1, "cell_dim": 4, "projection_dim": 2, "forget_bias": 1.0}
+    lstm["skip_connections"] = True
+    cnn = {"num_characters": 261, "max_characters": 50, "embedding_dim": 2, "filters": ((1, 3),)}
+    model = {"token_projection": True}
+    if changes == {"token_projection": False}:
+        cnn["filters"] = ((1, 2),)
+    for section in (lstm, cnn, model):
+        section |= {name: value for name, value in changes.items() if name in section}
+    lstm["recurrent_projection"] = lstm["cell_dim"] != lstm["projection_dim"]
+    config = BiLMConfig(lstm=LSTMConfig(**lstm), characters=CharCNNConfig(**cnn), **model)
+    write(random_checkpoint(config), tmp_path / "model", format="allennlp")
+    assert [message for message in caplog.messages if message.startswith(STRANGE)] == [
+        next(message for message in caplog.messages if reason in message)
+    ]
+
+
+def test_a_card_is_dropped_with_a_word(tmp_path, caplog):
+    checkpoint = dataclasses.replace(
+        small_checkpoint(), card=Card(case="lower", provenance="somewhere")
+    )
+    write(checkpoint, tmp_path / "model", format="allennlp")
+    told = "the AllenNLP format has no place for the card (case); it is dropped"
+    assert caplog.messages.count(told) == 1
+    caplog.clear()
+    write(dataclasses.replace(checkpoint, card=Card()), tmp_path / "other", format="allennlp")
+    assert not any("card" in message for message in caplog.messages)

@@ -37,6 +37,10 @@ def test_several_files_may_be_named(elmo, text, tmp_path):
         (("'a*.txt'", "-o", "v.txt"), "there are quotes inside the pattern, leave them out"),
         (("a.txt", "-o", "a.txt", "--overwrite"), "a.txt: is part of the corpus"),
         (("a.txt", "-o", "b.txt.gz"), "b.txt.gz: exists; use --overwrite"),
+        (
+            ("a.txt", "-o", "v.txt.xz"),
+            "the list is plain text, and would be taken for a compressed",
+        ),
         (("a.txt", "-o", "v.txt", "--max-size", 2), "max_size: 2 must be 4 or more"),
         (("a.txt", "-o", "v.txt", "--min-count", 9), "no word occurs 9 times"),
         (("a.txt", "-o", "v.txt", "--encoding", "utf-16"), "a.txt: line 1"),

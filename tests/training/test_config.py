@@ -102,6 +102,15 @@ def test_a_model_of_words_needs_no_characters():
     ModelSection(input="words", max_characters=1)
 
 
+def test_there_must_be_text():
+    found = refusal(data={"train": [], "vocabulary": "v"})
+    assert found.startswith("data: train: names no file; give files")
+
+
+def test_a_seed_that_is_too_large_is_told_as_that():
+    assert refusal(seed=2**63) == "seed: 9223372036854775808 must be below 2 to the 63rd"
+
+
 def test_a_kept_softmax_needs_no_word_list():
     TrainConfig.from_dict({**LEAST, "data": {"train": ["a"]}, "start": {"model": "m"}})
 

@@ -68,6 +68,11 @@ def test_a_section_may_stand_empty(read):
     assert read(LEAST + "schedule:\n  # steps: 3\nstart:\n").schedule.steps is None
 
 
+def test_a_section_may_take_over_another(read):
+    config = read(LEAST + "objective: &a {dropout: 0.2}\nstart: {<<: {model: m}, softmax: new}\n")
+    assert (config.start.model, config.start.softmax) == ("m", "new")
+
+
 def test_a_byte_order_mark_is_mended(read):
     assert read(b"\xef\xbb\xbf" + LEAST.encode()).run_dir == "run"
 

@@ -303,7 +303,7 @@ def test_a_prepared_file_that_vanished_or_was_cut_is_told_and_made_anew(
         with pytest.raises(InputError) as caught:
             open_corpus(tmp_path / "made", WORDS)
         assert str(caught.value).startswith(f"{path}: ")
-        assert str(caught.value).endswith("; prepare the corpus again")
+        assert str(caught.value).endswith("; put it back from a copy, or begin a new run")
         again = prepare([str(text)], WORDS, tmp_path / "made")
         assert again.fingerprint == corpus.fingerprint
 

@@ -5,11 +5,12 @@ import torch
 
 from elmokit import BiLM
 from elmokit.checkpoints.tensorflow import read_optimizer
-from elmokit.errors import CheckpointError, InputError
+from elmokit.errors import CheckpointError, ConfigError, InputError
 from elmokit.training import opening
 from elmokit.training.build import structure
 from elmokit.training.distributed import Processes
 from elmokit.training.opening import open_again, open_new
+from elmokit.training.vocabulary import SPECIAL
 from training.corpora import write_text
 from training.runs import assert_same, make_config, write_corpus
 
@@ -60,6 +61,37 @@ def test_prepared_text_that_is_lost_is_told(run_dir):
     (run_dir / "vocab.txt").unlink()
     with pytest.raises(CheckpointError, match=r"vocab\.txt: cannot be read"):
         open_again(config(run_dir), run_dir, saved)
+
+
+def test_held_out_text_is_not_learnt_from(run_dir):
+    both = config(run_dir, data__train=[str(run_dir.parent / "*.txt")])
+    with pytest.raises(InputError) as caught:
+        open_new(both, run_dir, ALONE)
+    assert str(caught.value) == (
+        f"data.heldout: {run_dir.parent / 'heldout.txt'}: is in data.train too, and would measure "
+        "what was learnt by heart; take it out of one of them"
+    )
+    assert not (run_dir / "corpus").exists()
+
+
+@pytest.mark.parametrize(("negatives", "warned"), [(8, True), (None, False)])
+def test_a_sampled_list_by_alphabet_is_warned_of(run_dir, caplog, negatives, warned):
+    words = sorted((run_dir.parent / "vocab.txt").read_text().split()[3:])
+    write_text(run_dir.parent / "sorted.txt", (*SPECIAL, *words))
+    for name in ("vocab", "sorted"):
+        vocabulary = str(run_dir.parent / f"{name}.txt")
+        changes = {"data__vocabulary": vocabulary, "objective__num_negatives": negatives}
+        open_new(config(run_dir, **changes), run_dir, ALONE)
+    assert [f"{vocabulary} is in the order of the alphabet" in m for m in caplog.messages] == (
+        [True] if warned else []
+    )
+
+
+def test_a_stacked_lstm_is_refused_before_the_text_is_read(fixtures, run_dir):
+    start = {"model": str(fixtures / "B_efml_lstm_encoder"), "softmax": "new"}
+    with pytest.raises(ConfigError, match="neither learn, score nor predict words"):
+        open_new(config(run_dir, start=start), run_dir, ALONE)
+    assert not any(run_dir.iterdir())
 
 
 @pytest.fixture

@@ -461,6 +461,40 @@ def test_a_model_without_softmax_must_get_one(fixtures, text, tmp_path):
 # Bad input
 
 
+def test_a_run_that_explodes_but_stays_finite_leaves_its_model(text, tmp_path, caplog):
+    settings = {"optimizer__name": "adamw", "optimizer__learning_rate": 1e5, "schedule__steps": 3}
+    model = pretrain.pretrain(make_config(text, tmp_path / "run", **settings))
+    assert records(tmp_path / "run")[-1]["mean"] is None
+    assert "held-out perplexity is no finite number" in caplog.text
+    tensors = models(tmp_path / "run")
+    assert torch.equal(tensors["model/softmax.bias"], tensors["last/softmax.bias"])
+    assert BiLM.from_pretrained(model).softmax is not None
+
+
+@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory.")])
+def test_short_memory_is_told_with_what_to_make_smaller(text, tmp_path, monkeypatch, error):
+    def fail(trainer):
+        raise error
+
+    monkeypatch.setattr(Trainer, "advance", fail)
+    found = refusal(make_config(text, tmp_path / "run"), TrainingError)
+    assert found.startswith("memory is short: make schedule.batch_size, schedule.window, ")
+
+
+def test_memory_that_no_machine_has_is_told_likewise(text, tmp_path):
+    config = make_config(text, tmp_path / "run", model__character_dim=10**15)
+    assert "memory is short: " in refusal(config, TrainingError)
+
+
+def test_other_errors_are_not_taken_for_it(text, tmp_path, monkeypatch):
+    def fail(trainer):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(Trainer, "advance", fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        pretrain.pretrain(make_config(text, tmp_path / "run"))
+
+
 @pytest.mark.parametrize(
     ("name", "data", "error", "message"),
     [

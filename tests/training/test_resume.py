@@ -186,9 +186,46 @@ def test_a_resumed_run_says_where_it_goes_on(text, straight, tmp_path, caplog):
         pretrain.pretrain(make_config(text, tmp_path / "run", schedule__steps=15), resume=True)
     assert "going on after step 14, epoch 1.40" in caplog.messages
     assert "finished after 15 steps" in caplog.messages[-1]
+    assert "resumed with another" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"schedule__steps": 9},
+            "the settings ask for 9; steps are not undone; to train longer, raise schedule.steps",
+        ),
+        (
+            {"schedule__steps": None, "schedule__epochs": 1.4},
+            "the settings ask for 14; to train longer, raise schedule.epochs",
+        ),
+        (
+            {"schedule__steps": 99, "schedule__patience": 1},
+            "it stopped early (schedule.patience: 1); to train longer, raise schedule.patience",
+        ),
+    ],
+)
+def test_a_run_with_nothing_left_to_do_says_so(text, straight, tmp_path, caplog, changes, told):
+    shutil.copytree(straight("adagrad"), tmp_path / "run")
+    if "schedule__patience" in changes:
+        content = torch.load(tmp_path / "run" / checkpoint.CHECKPOINT, weights_only=True)
+        content["standing"]["waited"] = 1
+        torch.save(content, tmp_path / "run" / checkpoint.CHECKPOINT)
     with caplog.at_level(logging.INFO):
-        pretrain.pretrain(make_config(text, tmp_path / "run"), resume=True)  # nothing is left
-    assert saved(tmp_path / "run")["step"] == 15
+        pretrain.pretrain(make_config(text, tmp_path / "run", **changes), resume=True)
+    assert f"nothing is left to do: the run has made 14 steps, {told}" in caplog.messages
+    assert saved(tmp_path / "run")["step"] == 14
+
+
+def test_another_number_of_threads_is_warned_of(text, straight, tmp_path, caplog):
+    shutil.copytree(straight("adagrad"), tmp_path / "run")
+    config = make_config(text, tmp_path / "run", schedule__steps=15, threads=2)
+    pretrain.pretrain(config, resume=True)
+    assert (
+        "resumed with another threads: 1 -> 2: further losses differ in their last digits from "
+        "those of an uninterrupted run"
+    ) in caplog.messages
 
 
 @pytest.mark.parametrize(
@@ -237,6 +274,10 @@ def test_a_run_is_not_begun_over_another(text, straight):
 # Real processes
 
 
+def _heed_interruptions() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Command:
     """`elmo train` in a process of its own."""
 
@@ -250,6 +291,8 @@ class Command:
             stderr=subprocess.STDOUT,
             text=True,
             env={**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"},
+            # A shell lets what it starts in the background ignore Ctrl-C.
+            preexec_fn=_heed_interruptions,  # noqa: PLW1509  # it takes no lock of another thread
         )
 
     def kill_after(self, step: int, number: signal.Signals) -> str:
@@ -261,7 +304,8 @@ class Command:
             time.sleep(0.002)
         self.process.send_signal(number)
         said, _ = self.process.communicate(timeout=60)
-        assert self.process.returncode == -number, said
+        expected = 130 if number == signal.SIGINT else -number
+        assert self.process.returncode == expected, said
         return said
 
     def _last_step(self) -> int:
@@ -299,9 +343,10 @@ def test_a_process_killed_twenty_times_equals_one_that_was_not(text, long, tmp_p
     kill_at(range(1, 81, 4), text, tmp_path, long)
 
 
-def test_a_terminated_process_keeps_its_last_step_and_leaves(text, long, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_that_is_stopped_keeps_its_last_step_and_leaves(text, long, tmp_path, number):
     config = make_config(text, tmp_path / "run", **LONG, schedule__checkpoint_every=1000)
-    said = Command(config, tmp_path).kill_after(9, signal.SIGTERM)
+    said = Command(config, tmp_path).kill_after(9, number)
     step = saved(tmp_path / "run")["step"]
     assert f"stopped by a signal after step {step}; go on with --resume" in said
     assert records(tmp_path / "run")[-1]["step"] == step >= 9
@@ -328,6 +373,27 @@ def test_a_signal_reaches_the_program_once_the_step_is_kept(text, straight, tmp_
         assert steps == [6]
     finally:
         signal.signal(signal.SIGTERM, before)
+    pretrain.pretrain(make_config(text, tmp_path / "run"), resume=True)
+    assert_same_run(tmp_path / "run", straight("adagrad"))
+
+
+def test_a_second_interruption_leaves_at_once(text, straight, tmp_path, monkeypatch, caplog):
+    advance = Trainer.advance
+
+    def send(trainer):
+        result = advance(trainer)
+        for _ in range(2 * (trainer.step == 6)):
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    monkeypatch.setattr(Trainer, "advance", send)
+    with caplog.at_level(logging.INFO), pytest.raises(KeyboardInterrupt):
+        pretrain.pretrain(make_config(text, tmp_path / "run"))
+    monkeypatch.undo()
+    assert "interrupted: finishing the step and keeping it; Ctrl-C again leaves at once" in (
+        caplog.messages
+    )
+    assert saved(tmp_path / "run")["step"] == 4
     pretrain.pretrain(make_config(text, tmp_path / "run"), resume=True)
     assert_same_run(tmp_path / "run", straight("adagrad"))
 

@@ -1,3 +1,6 @@
+import errno
+from pathlib import Path
+
 import pytest
 
 from builders import char_bilm
@@ -86,6 +89,47 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path):
     run_dir = tmp_path / "file" / "run"
     assert refusal(run_dir, make_config(tmp_path, run_dir)) == (
         f"run_dir: {run_dir} cannot be written: Not a directory"
+    )
+
+
+def test_a_file_is_no_directory(tmp_path):
+    (tmp_path / "file").touch()
+    assert refusal(tmp_path / "file", make_config(tmp_path, tmp_path)) == (
+        f"run_dir: {tmp_path / 'file'} is a file; give the name of a folder"
+    )
+
+
+def test_one_process_at_a_time_works_in_a_directory(tmp_path):
+    config = make_config(tmp_path, tmp_path / "run")
+    run_directory.begin(tmp_path / "run", config)
+    with run_directory.claimed(tmp_path / "run"):
+        other = make_config(tmp_path, tmp_path / "run", seed=1)
+        assert refusal(tmp_path / "run", other) == (
+            f"run_dir: another process trains in {tmp_path / 'run'}; wait for its end, or give "
+            "another run_dir"
+        )
+        assert run_directory.read_settings(tmp_path / "run")["seed"] == 0
+    with run_directory.claimed(tmp_path / "run"):
+        pass
+    assert names(tmp_path / "run") == {"run.json"}
+
+
+def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with run_directory.claimed(tmp_path), run_directory.claimed(tmp_path):
+        pass
+
+
+def test_where_a_relative_path_counts_from_is_told(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError) as caught:
+        run_directory.read_settings(Path("run"))
+    assert str(caught.value) == (
+        "run_dir: run holds no run to resume; start without --resume, or where the run began: "
+        f"relative paths count from {tmp_path} now"
     )
 
 

@@ -35,6 +35,12 @@ def test_a_name_that_exists_is_no_pattern(folder):
     assert names(folder, 'say "so".txt') == ['say "so".txt']
 
 
+def test_a_tilde_is_the_home_directory(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    assert find_files(["~/a.txt", "~/b*"]) == [folder / "a.txt", folder / "b.txt"]
+    assert "~no-such-user/x: matches no file" in message("~no-such-user/x")
+
+
 def test_a_single_string_is_one_pattern(folder):
     assert [file.name for file in find_files(str(folder / "?.txt"))] == ["a.txt", "b.txt"]
 

@@ -38,7 +38,10 @@ def test_a_rise_is_warned_of(caplog, perplexities, warnings):
     assert all("held-out perplexity rises" in message for message in caplog.messages)
 
 
-def test_what_is_not_finite_is_never_the_best():
+def test_what_is_not_finite_is_never_the_best_and_warned_of(caplog):
     standing, best = added(math.nan, math.inf)
     assert best == [False, False]
     assert standing.best == math.inf
+    assert [message.split(":")[0] for message in caplog.messages] == [
+        "held-out perplexity is no finite number"
+    ] * 2

@@ -19,6 +19,7 @@ Peculiarities that are kept, with their reasons:
 """
 
 import dataclasses
+import logging
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -55,7 +56,12 @@ from elmokit.config import BiLMConfig, Card
 from elmokit.errors import CheckpointError
 from elmokit.vocabulary import BEGIN, END, UNKNOWN, InputWords, Vocabulary
 
+logger = logging.getLogger(__name__)
+
 WEIGHTS = "weights.hdf5"
+
+_ALLENNLP_CHARACTERS = 50
+"""`max_characters` of AllenNLP's indexer, whatever the options say."""
 
 _WEIGHTS_NAMES = (
     ["*weights*.hdf5", "*weights*.h5", "model.hdf5", "model.h5"],
@@ -130,9 +136,9 @@ def read(files: Mapping[str, Path]) -> Checkpoint:
 def write(checkpoint: Checkpoint, directory: Path) -> None:
     """Writes options.json, weights.hdf5, and vocab.txt if it is known, into an empty directory.
 
-    AllenNLP reads models of characters with skip connections only; bilm-tf and elmokit read all.
-    The format has no place for a card, and none for the softmax and a calibrated initial state,
-    which are dropped with a warning.
+    The format has no place for a card, a softmax and a calibrated initial state, which are dropped
+    with a warning. bilm-tf, simple_elmo and elmokit read every pair; of one that AllenNLP itself
+    does not read, or reads otherwise, the log says so.
 
     Raises:
         CheckpointError: The format cannot express the model.
@@ -158,6 +164,10 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
             "the AllenNLP format has no place for a calibrated initial state; it is dropped",
             stacklevel=2,
         )
+    if told := _told(checkpoint.card):
+        logger.warning("the AllenNLP format has no place for the card (%s); it is dropped", told)
+    if strange := _strange_to_allennlp(config):
+        logger.warning("AllenNLP itself does not read this pair as it is meant: %s", strange)
     words = checkpoint.words.words if checkpoint.words else None
     if checkpoint.vocabulary is not None:
         if words is not None and tuple(checkpoint.vocabulary.words) != words:
@@ -315,3 +325,29 @@ def _obstacles(checkpoint: Checkpoint) -> list[str]:
     if words and words.max_characters is not None:
         reasons.append("it cuts words before the look-up")
     return reasons
+
+
+def _told(card: Card) -> str:
+    """Returns the fields of a card that tell something, but for where the weights came from."""
+    values, empty = card.to_dict(), Card(provenance=card.provenance).to_dict()
+    return ", ".join(name for name in values if values[name] != empty[name])
+
+
+def _strange_to_allennlp(config: BiLMConfig) -> str:
+    """Returns why AllenNLP fails at a pair of this format, or reads it otherwise."""
+    cnn, lstm = config.characters, config.lstm
+    reasons = []
+    if cnn is None:
+        reasons.append("it reads word ids, AllenNLP characters only")
+    elif not config.token_projection:
+        reasons.append("it has no projection after its filters, since they are as many")
+    if not lstm.recurrent_projection:
+        reasons.append("its LSTM has no projection, since cell_dim is projection_dim")
+    if not lstm.skip_connections:
+        reasons.append("it has no skip connections")
+    if cnn is not None and cnn.max_characters != _ALLENNLP_CHARACTERS:
+        reasons.append(
+            f"it keeps {cnn.max_characters} bytes of a token, AllenNLP {_ALLENNLP_CHARACTERS}, so "
+            "that longer tokens get other vectors"
+        )
+    return "; ".join(reasons)

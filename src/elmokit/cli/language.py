@@ -14,6 +14,9 @@ from elmokit.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from elmokit.embedding.embedder import Embedder
 
+_STATES = {"fresh": "fresh (elmo train measures with --state carry)", "carry": "carry"}
+"""Fresh figures are higher than those of training, and users would look for a fault."""
+
 _MODEL = tyro.conf.arg(metavar="MODEL")
 
 
@@ -31,7 +34,7 @@ class PerplexitySettings:
     .zst); - reads standard input. Blank lines do not count."""
     state: StatePolicy = "fresh"
     """fresh: every sentence from the initial state. carry: state runs on from sentence to sentence,
-    as in bilm-tf's test."""
+    as in bilm-tf's test and in what elmo train measures."""
     per_token: bool = False
     """Print each token with its log-probabilities first, forward and backward (state fresh)."""
     encoding: str = "utf-8"
@@ -50,7 +53,8 @@ class PredictSettings:
     model: Annotated[tyro.conf.Positional[str], _MODEL]
     """Directory, zip or tar file of a checkpoint with its softmax, hub:owner/name, or default."""
     sentence: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SENTENCE")]
-    """Tokens between white space."""
+    """Tokens between white space, in quotes as one argument. None sees itself, but its neighbours
+    see it: leave no mask in it."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 5
     """Words per position and direction."""
     device: str = "auto"
@@ -83,7 +87,7 @@ def perplexity(settings: PerplexitySettings) -> None:
         f"perplexity {found.forward:.4f} forward, {found.backward:.4f} backward, "
         f"{found.mean:.4f} mean; {found.num_predictions:,} predictions per direction, "
         f"{len(vocabulary.words):,} words, {found.unknown_rate:.2%} of the tokens unknown, "
-        f"state {settings.state}"
+        f"state {_STATES[settings.state]}"
     )
 
 
@@ -91,8 +95,11 @@ def predict(settings: PredictSettings) -> None:
     """Prints a table of expected words."""
     from elmokit.embedding.embedder import Embedder
 
+    tokens = settings.sentence.split()
+    if not tokens:
+        raise InputError("sentence: holds not a single token")
     emb = Embedder.from_pretrained(settings.model, device=settings.device)
-    for prediction in emb.predict(settings.sentence.split(), settings.k):
+    for prediction in emb.predict(tokens, settings.k):
         say(prediction.token)
         for name in ("forward", "backward", "both"):
             words = "  ".join(f"{word} {value:.2f}" for word, value in getattr(prediction, name))

@@ -8,6 +8,8 @@ import tyro
 
 from elmokit.cli.printing import say
 
+_CORPUS = tyro.conf.arg(metavar="CORPUS...", help_behavior_hint="(required)")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabSettings:
@@ -16,7 +18,7 @@ class VocabSettings:
     Example: elmo vocab text/*.txt.gz -o vocab.txt --min-count 3
     """
 
-    corpus: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="CORPUS...")]
+    corpus: Annotated[tyro.conf.Positional[tuple[str, ...]], _CORPUS]
     """Text files or patterns, one sentence per line, tokens between white space, plain or
     compressed (.gz, .xz, .zst)."""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]

@@ -48,7 +48,7 @@ _TYPES, _RECORD = "types.txt", "corpus.json"
 
 _BLOCK_TOKENS = 1 << 20
 
-_MEND = "prepare the corpus again"
+_MEND = "put it back from a copy, or begin a new run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,6 +48,21 @@ def build(config: TrainConfig, corpus: Corpus, source: BiLM | None) -> BiLM:
     return bilm.with_card(provenance=f"{before}trained on {corpus.describe()}").train()
 
 
+def check_trainable(name: str, source: BiLM) -> None:
+    """Refuses a model to start from that cannot learn.
+
+    Raises:
+        ConfigError: Its LSTM is a stacked one, which has read each word from the other side before
+            it is asked for it.
+    """
+    if not source.network.has_state:
+        raise ConfigError(
+            f"start.model: {name} has a stacked LSTM, which reads both directions in every layer, "
+            "so it can embed but neither learn, score nor predict words; start from a model of "
+            "kind projected"
+        )
+
+
 def vocabulary_of(config: TrainConfig, source: BiLM | None) -> Vocabulary | None:
     """Returns the words that a trained model goes on to predict; None if the run has its own list.
 

@@ -39,7 +39,11 @@ class DataSection(Section):
     vocabulary: str | None = None
     """Word list from `elmo vocab`, the words to predict; may be left out with `start`."""
     encoding: str = "utf-8"
-    """Encoding of all files."""
+    """Encoding of these files; the word list is UTF-8."""
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise ConfigError("train: names no file; give files, or patterns such as text/*.txt")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +247,8 @@ def _check_least(least: int, section: object, *names: str) -> None:
     for name in names:
         value = getattr(section, name)
         if value is not None and not least <= value < 2**63:
-            raise ConfigError(f"{name}: {value} must be {least} or more")
+            limit = f"{least} or more" if value < least else "below 2 to the 63rd"
+            raise ConfigError(f"{name}: {value} must be {limit}")
 
 
 def _check_positive(section: object, *names: str) -> None:

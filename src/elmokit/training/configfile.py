@@ -16,6 +16,10 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$")
 """1e-3, which is a number to everybody but YAML 1.1."""
 
 
+_MERGE = "tag:yaml.org,2002:merge"
+"""`<<`, which takes over the settings of another section and stands for no key."""
+
+
 def read_config(path: Path, settings: Sequence[str] = ()) -> TrainConfig:
     """Reads a run's configuration.
 
@@ -91,10 +95,11 @@ def _load(text: str, where: str) -> Any:
         """YAML with 1e-3 as a number, and without keys that silently win over others."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+            nodes = [key for key, _ in node.value if key.tag != _MERGE]
+            keys = [self.construct_object(key, deep=True) for key in nodes]
             for number, key in enumerate(keys):
                 if key in keys[:number]:
-                    line = node.value[number][0].start_mark.line + 1
+                    line = nodes[number].start_mark.line + 1
                     raise ConfigError(f"{where}: line {line}: {key!r} stands there twice")
             return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
 

@@ -5,15 +5,14 @@ import dataclasses
 import logging
 import math
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 
+from elmokit.checkpoints.files import expanded, reason
 from elmokit.checkpoints.tensorflow import OptimizerState
 from elmokit.errors import OutputError, TrainingError
 from elmokit.training import checkpoint, run_directory
@@ -26,6 +25,7 @@ from elmokit.training.opening import open_again, open_new
 from elmokit.training.plan import duration, plan, seconds_per_step
 from elmokit.training.record import Record
 from elmokit.training.run_directory import LAST, MODEL, write_model
+from elmokit.training.signals import Noted, noted
 from elmokit.training.standing import Standing
 from elmokit.training.trainer import StepResult, Trainer
 from elmokit.training.windows import TypeTable
@@ -36,8 +36,9 @@ logger = logging.getLogger(__name__)
 def pretrain(config: TrainConfig, *, resume: bool = False) -> Path:
     """Trains a biLM, or goes on with a run that was cut off.
 
-    SIGTERM is held back until the step in progress is done and kept in a checkpoint. Under torchrun
-    all processes work on one run; its directory must be where all of them see it.
+    SIGTERM and the first Ctrl-C are held back until the step in progress is done and kept in a
+    checkpoint. Under torchrun all processes work on one run; its directory must be where all of
+    them see it.
 
     Args:
         config: The run.
@@ -52,22 +53,32 @@ def pretrain(config: TrainConfig, *, resume: bool = False) -> Path:
         ConfigError: Settings contradict each other or do not fit the text.
         InputError: The text or the word list cannot be read.
         CheckpointError: The model to start from, or the checkpoint to resume, cannot be read.
-        OutputError: The directory is taken or cannot be written, or a setting must not change.
-        TrainingError: A loss, gradient or weight is not finite; nothing is overwritten.
+        OutputError: The directory is taken, in use or cannot be written, or a setting must not
+            change.
+        TrainingError: A loss, gradient or weight is not finite, or memory is short; nothing is
+            overwritten.
+        KeyboardInterrupt: After Ctrl-C, once the run is kept; or at once after a second one.
     """
-    run_dir = Path(config.run_dir).expanduser()
-    with joined(config.device) as processes, _threads(config.threads):
+    run_dir = expanded(config.run_dir)
+    with (
+        joined(config.device) as processes,
+        _threads(config.threads),
+        _short_memory_told(),
+        contextlib.ExitStack() as stack,
+    ):
         again = resume and _has_checkpoint(config, run_dir)
         if processes.is_first:
             if not again:
                 run_directory.begin(run_dir, config)
+            stack.enter_context(run_directory.claimed(run_dir))
             run_directory.tidy(run_dir)
         processes.wait()
         run = _Run(config, run_dir, processes, again=again)
-        with run.record or contextlib.nullcontext(), _termination() as terminated:
-            finished = run.train(terminated)
+        stack.enter_context(run.record or contextlib.nullcontext())
+        signals = stack.enter_context(noted(run.say, impatient=processes.world_size == 1))
+        finished = run.train(signals)
     if not finished:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signals.number or signal.SIGTERM)
     return run_dir / MODEL
 
 
@@ -103,6 +114,7 @@ class _Run:
             self._save()
         else:
             self._restore(saved)
+            self._tell_other_arithmetic(saved)
         self._plan(opening.corpus)
         self.record = (
             Record(run_dir, step=self.trainer.step, tensorboard=config.tensorboard)
@@ -110,11 +122,11 @@ class _Run:
             else None
         )
 
-    def train(self, terminated: threading.Event) -> bool:
+    def train(self, signals: Noted) -> bool:
         """Steps until the end or an early stop; every way out leaves a checkpoint.
 
         Args:
-            terminated: Set to leave after the step in progress.
+            signals: One of them leaves after the step in progress.
 
         Returns:
             Whether the run is finished.
@@ -123,6 +135,8 @@ class _Run:
         if trainer.step == 0 and self.config.start is not None:
             self._measure()
         clock, over = _Clock(trainer), self.standing.is_over(schedule.patience)
+        if over or trainer.step >= trainer.num_steps:
+            self._tell_nothing_is_left(early=over)
         while trainer.step < trainer.num_steps and not over:
             result = self._advance()
             if trainer.step % schedule.log_every == 0:
@@ -131,11 +145,11 @@ class _Run:
             epoch_ends = trainer.step % trainer.steps_per_epoch == 0
             if trainer.step % schedule.evaluate_every == 0 or epoch_ends or last:
                 over = self._measure()
-            leave = self.processes.any(terminated.is_set())
+            leave = self.processes.any(signals.number is not None)
             if trainer.step % schedule.checkpoint_every == 0 or last or over or leave:
                 self._save()
             if leave:
-                self._say(f"stopped by a signal after step {trainer.step:,}; go on with --resume")
+                self.say(f"stopped by a signal after step {trainer.step:,}; go on with --resume")
                 return False
         self._finish()
         return True
@@ -143,7 +157,7 @@ class _Run:
     def _go_on_from(self, optimizer: OptimizerState | None) -> None:
         if optimizer is not None:
             self.trainer.set_accumulators(optimizer.accumulators)
-            self._say(
+            self.say(
                 f"going on with bilm-tf's training after update {optimizer.step:,}, with its "
                 "accumulators of Adagrad"
             )
@@ -155,9 +169,9 @@ class _Run:
             seconds = seconds_per_step(self._advance)
             self._restore(checkpoint.load(self.run_dir, self.config))
         for line in plan(trainer, corpus, self.heldout, seconds):
-            self._say(line)
-        if trainer.step:
-            self._say(f"going on after step {trainer.step:,}, epoch {trainer.epoch:.2f}")
+            self.say(line)
+        if trainer.step and seconds is not None:
+            self.say(f"going on after step {trainer.step:,}, epoch {trainer.epoch:.2f}")
 
     def _advance(self) -> StepResult:
         try:
@@ -182,7 +196,7 @@ class _Run:
             tokens_per_second=rate,
         )
         kind = "sampled perplexity" if trainer.is_sampled else "perplexity"
-        self._say(
+        self.say(
             f"step {trainer.step:,} of {trainer.num_steps:,}, epoch {trainer.epoch:.2f}: {kind} "
             f"{_exp(result.forward):.4g} forward, {_exp(result.backward):.4g} backward; "
             f"{rate:,.0f} tokens per second, {duration(seconds_left)} left"
@@ -196,17 +210,18 @@ class _Run:
         if self.record is not None and self._heldout_table is not None:
             found = measure(self.trainer.bilm, self.heldout, self._heldout_table)
             self.record.write("heldout", self.trainer.step, **found._asdict())
-            self._say(
+            self.say(
                 f"held-out perplexity after step {self.trainer.step:,}: {found.forward:.5g} "
                 f"forward, {found.backward:.5g} backward, {found.mean:.5g} mean "
-                f"(all {len(self.heldout.vocabulary.words):,} words, </S> counted)"
+                f"(all {len(self.heldout.vocabulary.words):,} words, </S> counted, "
+                "state carried)"
             )
             if self.standing.add(found.mean):
                 write_model(self.trainer.bilm, self.run_dir)
             patience = self.config.schedule.patience
             over = self.standing.is_over(patience)
             if over:
-                self._say(f"no better for {patience} measurements: stopping early")
+                self.say(f"no better for {patience} measurements: stopping early")
         return bool(self.processes.share(over))
 
     def _save(self) -> None:
@@ -220,6 +235,7 @@ class _Run:
             content = {
                 **state,
                 "structure": structure(self.trainer.bilm),
+                "arithmetic": self._arithmetic(),
                 "ranks": ranks,
                 "standing": dataclasses.asdict(self.standing),
             }
@@ -239,17 +255,53 @@ class _Run:
         self.trainer.restore(saved, ranks[self.processes.rank])
         self.standing, self.saved_step = Standing(**saved["standing"]), saved["step"]
 
+    def _arithmetic(self) -> dict[str, str]:
+        """Returns what the last bits of a loss depend on besides the settings that must stay."""
+        return {
+            "torch": str(torch.__version__),
+            "device": self.processes.device.type,
+            "threads": str(torch.get_num_threads()),
+        }
+
+    def _tell_other_arithmetic(self, saved: dict[str, Any]) -> None:
+        before, now = saved.get("arithmetic", {}), self._arithmetic()
+        changes = [f"{key}: {old} -> {now[key]}" for key, old in before.items() if old != now[key]]
+        if changes and self.processes.is_first:
+            logger.warning(
+                "resumed with another %s: further losses differ in their last digits from those of "
+                "an uninterrupted run",
+                "; ".join(changes),
+            )
+
+    def _tell_nothing_is_left(self, *, early: bool) -> None:
+        schedule, step, wanted = self.config.schedule, self.trainer.step, self.trainer.num_steps
+        if early:
+            why = f"it stopped early (schedule.patience: {schedule.patience})"
+            raised = "schedule.patience"
+        else:
+            why = f"the settings ask for {wanted:,}"
+            raised = "schedule.epochs" if schedule.steps is None else "schedule.steps"
+        undone = "; steps are not undone" if step > wanted else ""
+        self.say(
+            f"nothing is left to do: the run has made {step:,} steps, {why}{undone}; to train "
+            f"longer, raise {raised}"
+        )
+
     def _finish(self) -> None:
         """Puts the models in their places, which a run killed in between may have missed."""
         if not self.processes.is_first:
             return
-        write_model(self.trainer.bilm, self.run_dir, MODEL if self.heldout is None else LAST)
+        names = {MODEL if self.heldout is None else LAST}
+        if not (self.run_dir / MODEL).exists():  # no measurement was finite, or somebody took it
+            names.add(MODEL)
+        for name in sorted(names):
+            write_model(self.trainer.bilm, self.run_dir, name)
         if self.heldout is not None and self.config.start is not None:
-            self._say(
+            self.say(
                 f"held-out perplexity: {self.standing.first:.5g} before, "
                 f"{self.standing.previous:.5g} after, {self.standing.best:.5g} at its best"
             )
-        self._say(
+        self.say(
             f"finished after {self.trainer.step:,} steps: the model is in {self.run_dir / MODEL}"
         )
 
@@ -263,7 +315,8 @@ class _Run:
             f"or optimizer.clip_norm{start}"
         )
 
-    def _say(self, message: str) -> None:
+    def say(self, message: str) -> None:
+        """Tells the user something, once for all processes."""
         if self.processes.is_first:
             logger.info("%s", message)
 
@@ -298,21 +351,19 @@ def _has_checkpoint(config: TrainConfig, run_dir: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _termination() -> Iterator[threading.Event]:
-    """Notes SIGTERM instead of dying of it, so that the step can be finished and saved."""
-    noted = threading.Event()
-
-    def note(number: int, frame: FrameType | None) -> None:
-        noted.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
-    before = signal.signal(signal.SIGTERM, note)
+def _short_memory_told() -> Iterator[None]:
+    """Says what to make smaller; on a CPU torch has one kind of error for everything."""
     try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGTERM, before)
+        yield
+    except (MemoryError, RuntimeError) as error:
+        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not is_memory and "allocate memory" not in str(error):
+            raise
+        raise TrainingError(
+            "memory is short: make schedule.batch_size, schedule.window, objective.num_negatives, "
+            "the word list or the model smaller, in a new run_dir; nothing is overwritten "
+            f"({reason(error)})"
+        ) from None
 
 
 @contextlib.contextmanager

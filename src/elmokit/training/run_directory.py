@@ -9,8 +9,12 @@ model/         the best model on held-out text so far; without such text, the la
 last/          the model at the end, if there is held-out text
 """
 
+import contextlib
 import json
+import os
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,9 @@ from elmokit.training.checkpoint import CHECKPOINT
 from elmokit.training.config import TrainConfig
 from elmokit.training.record import LOG
 from elmokit.vocabulary import Vocabulary
+
+if sys.platform != "win32":
+    import fcntl
 
 SETTINGS, VOCABULARY, CORPUS, HELDOUT = "run.json", "vocab.txt", "corpus", "heldout"
 MODEL, LAST = "model", "last"
@@ -48,7 +55,7 @@ def begin(run_dir: Path, config: TrainConfig) -> None:
     Raises:
         CheckpointError: There is no such model as the run is to start from.
         OutputError: The directory holds a run, files that it would overwrite, or the model that
-            the run is to start from; or it cannot be made.
+            the run is to start from; or it is in use, or cannot be made.
     """
     if config.start is not None:
         _keep_apart(run_dir, locate(config.start.model))
@@ -65,11 +72,42 @@ def begin(run_dir: Path, config: TrainConfig) -> None:
                     f"run_dir: {run_dir / name} exists and would be overwritten; give another "
                     "run_dir"
                 )
+    if run_dir.is_file():
+        raise OutputError(f"run_dir: {run_dir} is a file; give the name of a folder")
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
-        write_atomically(run_dir / SETTINGS, json.dumps(config.to_dict(), indent=1).encode())
+        with claimed(run_dir):
+            write_atomically(run_dir / SETTINGS, json.dumps(config.to_dict(), indent=1).encode())
     except OSError as error:
         raise OutputError(f"run_dir: {run_dir} cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def claimed(run_dir: Path) -> Iterator[None]:
+    """Keeps other processes out of a directory; when this one dies, it is free again.
+
+    The lock is on the directory itself and leaves no file behind. Windows and some network file
+    systems have none; there nobody is kept out.
+
+    Raises:
+        OutputError: Another process works there.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(run_dir, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise OutputError(
+                    f"run_dir: another process trains in {run_dir}; wait for its end, or give "
+                    "another run_dir"
+                ) from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def read_settings(run_dir: Path) -> dict[str, Any]:
@@ -79,7 +117,10 @@ def read_settings(run_dir: Path) -> dict[str, Any]:
         CheckpointError: The directory holds no run.
     """
     if not (run_dir / SETTINGS).is_file():
-        raise CheckpointError(f"run_dir: {run_dir} holds no run to resume; start without --resume")
+        message = f"run_dir: {run_dir} holds no run to resume; start without --resume"
+        if not run_dir.is_absolute():
+            message += f", or where the run began: relative paths count from {Path.cwd()} now"
+        raise CheckpointError(message)
     return read_json(run_dir / SETTINGS)
 
 

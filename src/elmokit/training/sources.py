@@ -21,7 +21,8 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
 
     Args:
         patterns: Names of files, or patterns with `*`, `?`, `[...]` and `**`; a name that exists is
-            taken as it is. The files of a pattern come in the order of their names.
+            taken as it is, and `~` is the home directory. The files of a pattern come in the order
+            of their names.
 
     Raises:
         ConfigError: There is no pattern.
@@ -38,6 +39,7 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
 
 
 def _matches(pattern: str) -> list[Path]:
+    pattern = os.path.expanduser(pattern)  # noqa: PTH111  # Path.expanduser raises without a home
     found = _glob(glob.escape(pattern)) or _glob(pattern)
     files = [path for path in found if not path.is_dir()]
     if files:

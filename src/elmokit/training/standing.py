@@ -22,7 +22,12 @@ class Standing:
 
     def add(self, perplexity: float) -> bool:
         """Counts a measurement; returns whether it is the best, and warns if the figure rises."""
-        if perplexity > self.previous:
+        if not math.isfinite(perplexity):
+            logger.warning(
+                "held-out perplexity is no finite number: steps are much too large; begin another "
+                "run with a lower optimizer.learning_rate"
+            )
+        elif perplexity > self.previous:
             logger.warning(
                 "held-out perplexity rises (%.5g after %.5g), whatever the training loss does: "
                 "the model begins to learn its text by heart, or steps are too large",

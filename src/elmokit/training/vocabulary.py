@@ -14,7 +14,7 @@ from pathlib import Path
 from elmokit.embedding.manifest import write_atomically
 from elmokit.embedding.progress import Progress
 from elmokit.errors import ConfigError, InputError, OutputError
-from elmokit.text.lines import check_encoding, read_lines
+from elmokit.text.lines import DECOMPRESSORS, check_encoding, read_lines
 from elmokit.training.sources import find_files
 from elmokit.vocabulary import BEGIN, END, UNKNOWN, Vocabulary
 
@@ -249,6 +249,11 @@ def _check_place(output: Path, files: Sequence[Path], *, overwrite: bool) -> Non
         raise OutputError(f"{output}: is part of the corpus; give another name with -o")
     if output.exists() and not overwrite:
         raise OutputError(f"{output}: exists; use --overwrite to replace it, or give another name")
+    if output.suffix.lower() in DECOMPRESSORS:
+        raise OutputError(
+            f"{output}: the list is plain text, and would be taken for a compressed one; leave "
+            f"{output.suffix} out of its name"
+        )
 
 
 def write_vocabulary(vocabulary: Vocabulary, output: Path) -> None:
