@@ -178,6 +178,7 @@ def measure_speed(
     settings: Settings, text: Text, pythons: Mapping[str, Path], folder: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Let both contenders make steps in turns; return the timings and the versions."""
+    os.environ["OMP_WAIT_POLICY"] = "active"  # of torch alone: TensorFlow has threads of its own
     results: dict[str, Any] = {}
     versions = {}
     with ExitStack() as stack:

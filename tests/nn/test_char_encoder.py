@@ -51,6 +51,23 @@ def untrimmed(module: CharEncoder, char_ids: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def test_gradients_equal_those_of_a_convolution(monkeypatch):
+    monkeypatch.setattr(char_encoder, "_CHUNK_CHARACTERS", 20)
+    module = encoder().double()
+    words = ["a", "aa", "abba", "longer", "", "the-longest-of-all", "é"]  # with equal windows
+    alphabet = ByteAlphabet(max_characters=12)
+    char_ids = torch.tensor([(alphabet.encode(word) + [261] * 12)[:12] for word in words])
+    gradients = []
+    for encode in (module, lambda ids: untrimmed(module, ids)):
+        module.zero_grad()
+        vectors = encode(char_ids)
+        torch.manual_seed(4)
+        (vectors * torch.randn_like(vectors)).sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in module.parameters()])
+    for got, expected in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+
+
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(
     words=st.lists(st.text("abé深\ud800", max_size=14), min_size=1, max_size=9),

@@ -92,3 +92,27 @@ def test_the_same_generator_state_gives_the_same_draws():
 def test_as_many_negatives_as_words_are_refused(num_samples):
     with pytest.raises(ConfigError, match="num_negatives"):
         LogUniformSampler(50, num_samples, seed=0)
+
+
+@pytest.mark.parametrize("negatives", [[1, 5, 9, 3], [4]])
+def test_gradients_of_the_sampled_loss_equal_automatic_ones(negatives):
+    torch.manual_seed(2)
+    softmax = LMSoftmax(12, 6).double()
+    hidden = torch.randn(7, 6, dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([4, 4, 1, 0, 5, 4, 11])  # some were drawn as well
+    drawn = Negatives(torch.tensor(negatives), num_tries=9.0, num_words=12)
+
+    def by_definition():
+        rows = torch.cat([targets[:, None], drawn.words.expand(7, -1)], dim=1)
+        logits = (hidden[:, None] * softmax.weight[rows]).sum(dim=2) + softmax.bias[rows]
+        logits = logits - drawn.expected_count(rows).log()
+        hits = rows == targets[:, None]
+        hits[:, 0] = False
+        return -torch.log_softmax(logits.masked_fill(hits, -torch.inf), dim=1)[:, 0]
+
+    sources = [hidden, softmax.weight, softmax.bias]
+    results = []
+    for losses in (softmax.sampled_loss(hidden, targets, drawn), by_definition()):
+        results.append((losses, *torch.autograd.grad(losses.square().sum(), sources)))
+    for got, expected in zip(*results, strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-8)

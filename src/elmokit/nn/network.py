@@ -3,8 +3,8 @@
 Letters: N packed positions, U word types, B rows, L layers, D projection width, H cell size.
 """
 
-import functools
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from elmokit.batch import Batch, Types
 from elmokit.config import BiLMConfig
-from elmokit.nn.projected_lstm import ProjectedLSTM
-from elmokit.nn.side_by_side import side_by_side
+from elmokit.nn.lstm_steps import Reading
+from elmokit.nn.projected_lstm import ProjectedLSTM, run_layers
 from elmokit.nn.stacked_lstm import StackedLSTM
 from elmokit.nn.state import State
 from elmokit.nn.token_encoder import TokenEncoder
@@ -115,43 +115,31 @@ class BiLMNetwork(nn.Module):
             return Layers([ahead], [F.embedding(batch.flipped(), back)]), None
         if state is None:
             state = self.initial_state.expand(len(batch.lengths))
-        backward = F.embedding(batch.backward, vectors)
-        computations = [
-            functools.partial(
-                self._run_direction,
-                lstm,
-                inputs,
-                batch,
-                State(*(part[:, direction] for part in state)),
-                dropout,
-            )
-            for direction, (lstm, inputs) in enumerate(
-                ((self.forward_lstm, forward), (self.backward_lstm, backward))
-            )
-        ]
-        if self._builds_graph(vectors, *state):
-            results = [compute() for compute in computations]
-        else:
-            results = side_by_side(computations, vectors.device)
-        layers, ends = zip(*results, strict=True)
-        after = State(*(torch.stack(parts, dim=1) for parts in zip(*ends, strict=True)))
-        return Layers(*layers), after
-
-    def _builds_graph(self, *sources: Tensor) -> bool:
-        sources = (*sources, *self.forward_lstm.parameters(), *self.backward_lstm.parameters())
-        return torch.is_grad_enabled() and any(source.requires_grad for source in sources)
-
-    def _run_direction(
-        self, lstm: nn.ModuleList, inputs: Tensor, batch: Batch, state: State, dropout: float
-    ) -> tuple[list[Tensor], State]:
-        """(N, D) inputs, state (L, B, .) -> L + 1 outputs (N, D) and the state (L, B, .) after."""
-        outputs, ends = [inputs], []
-        last = batch.last_positions()
-        for depth, layer in enumerate(lstm):
-            below = F.dropout(outputs[-1], dropout) if dropout else outputs[-1]
-            output, cell = layer(below, batch.batch_sizes, state.h[depth], state.c[depth])
-            ends.append((F.embedding(last, output), cell))
+        layers = Layers([forward], [F.embedding(batch.backward, vectors)])
+        last, ends_h, ends_c = batch.last_positions(), [], []
+        for depth in range(self.config.lstm.num_layers):
+            below = [layers.forward[-1], layers.backward[-1]]
+            if dropout:
+                below = [F.dropout(inputs, dropout) for inputs in below]
+            outputs, cells = self._run_layer(depth, below, batch, state)
+            ends_h.append(torch.stack([F.embedding(last, output) for output in outputs]))
+            ends_c.append(torch.stack(cells))
             if self.config.lstm.skip_connections and depth > 0:
-                output = output + below
-            outputs.append(output)
-        return outputs, State(*(torch.stack(parts) for parts in zip(*ends, strict=True)))
+                outputs = [output + inputs for output, inputs in zip(outputs, below, strict=True)]
+            layers.forward.append(outputs[0])
+            layers.backward.append(outputs[1])
+        return layers, State(torch.stack(ends_h), torch.stack(ends_c))
+
+    def _run_layer(
+        self, depth: int, inputs: list[Tensor], batch: Batch, state: State
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Two (N, D) inputs, state (L, 2, B, .) -> two (N, D) outputs and two (B, H) last cells."""
+        lstms = [
+            cast(ProjectedLSTM, lstm[depth]) for lstm in (self.forward_lstm, self.backward_lstm)
+        ]
+        readings = [
+            Reading(inputs[direction], batch.batch_sizes, h, c)
+            for direction, (h, c) in enumerate(zip(state.h[depth], state.c[depth], strict=True))
+        ]
+        results = run_layers(lstms, readings)
+        return [outputs for outputs, _ in results], [cells for _, cells in results]

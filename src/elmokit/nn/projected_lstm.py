@@ -1,30 +1,31 @@
-"""One layer, one direction of the paper's LSTM: recurrent projection, cell clip, projection clip.
+"""The paper's LSTM layer: recurrent projection, cell clip, projection clip.
 
-Letters: N packed positions, B rows, b rows active in a step, D projection width, H cell size,
-I input width.
+Letters: N packed positions, B rows, D projection width, H cell size, I input width.
 """
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import chain, islice
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from elmokit.config import LSTMConfig
-
-_CHUNK_ROWS = 1024
-"""Positions whose pre-activations exist at a time: bounds memory at any sentence length."""
+from elmokit.nn.lstm_steps import Reading, Steps, Trace, Weights
+from elmokit.nn.side_by_side import side_by_side
 
 
 class ProjectedLSTM(nn.Module):
-    """An LSTM whose output is projected and clipped before it recurs.
+    """One direction of an LSTM layer whose output is projected and clipped before it recurs.
 
     Per step, with the gates i, f, g, o in this order along 4H: c = clip(f * c + i * g) and
     h = clip(P (o * tanh(c))); without a projection h = o * tanh(c), which is not clipped.
     `forget_bias` is added to the pre-activation of f. The clipped values are the state. These are
     the numbers of bilm-tf's LSTMCell and of AllenNLP's LstmCellWithProjection. A skip connection is
-    the caller's and no part of the state.
+    the caller's and no part of the state. `run_layers` runs it.
     """
 
     def __init__(self, config: LSTMConfig, input_dim: int) -> None:
@@ -44,109 +45,102 @@ class ProjectedLSTM(nn.Module):
                 parameter, -1 / math.sqrt(config.cell_dim), 1 / math.sqrt(config.cell_dim)
             )
 
+    @property
+    def weights(self) -> Weights:
+        """What the layer learns."""
+        return Weights(self.input_weight, self.recurrent_weight, self.bias, self.projection)
+
+
+def run_layers(
+    layers: Sequence[ProjectedLSTM], readings: Sequence[Reading]
+) -> list[tuple[Tensor, Tensor]]:
+    """Runs layers that do not depend on each other, side by side: the two directions of one depth.
+
+    Under autocast matrices are multiplied in its type; all else is in the type of the weights.
+
+    Args:
+        layers: The layers, of one configuration.
+        readings: What each reads.
+
+    Returns:
+        For each layer (N, D) outputs, and (B, H) the cell after each row's last step.
+    """
+    flat: list[Any] = []
+    for layer, reading in zip(layers, readings, strict=True):
+        inputs = reading.inputs.to(layer.bias.dtype)
+        flat += [inputs, reading.h, reading.c, *layer.weights]
+    config, sizes = layers[0].config, tuple(reading.batch_sizes for reading in readings)
+    device = readings[0].inputs.device
+    autocast = torch.is_autocast_enabled(device.type)
+    kind = torch.get_autocast_dtype(device.type) if autocast else layers[0].bias.dtype
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in flat):
+        results = _RunLayers.apply(config, kind, sizes, *flat)  # type: ignore[no-untyped-call]  # torch
+        return list(zip(results[::2], results[1::2], strict=True))
+    traces = _run(config, kind, _grouped(sizes, flat), for_gradient=False)
+    return [(trace.outputs, trace.last_cells) for trace in traces]
+
+
+_Groups = list[tuple[Reading, Weights]]
+"""What each of the layers reads and has learnt."""
+
+
+class _RunLayers(torch.autograd.Function):
+    """`run_layers` with its gradient, both of them side by side."""
+
+    @staticmethod
     def forward(
-        self, inputs: Tensor, batch_sizes: tuple[int, ...], h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Runs over a packed batch.
+        ctx: Any,
+        config: LSTMConfig,
+        kind: torch.dtype,
+        sizes: tuple[tuple[int, ...], ...],
+        *flat: Any,
+    ) -> tuple[Tensor, ...]:
+        traces = _run(config, kind, _grouped(sizes, flat), for_gradient=True)
+        ctx.settings = (config, kind, sizes, len(flat), [len(trace.gates) for trace in traces])
+        parts = [part for trace in traces for part in (trace.outputs, trace.cells, *trace.gates)]
+        ctx.save_for_backward(*flat, *parts)
+        return tuple(part for trace in traces for part in (trace.outputs, trace.last_cells))
 
-        Args:
-            inputs: (N, I) packed, time-major.
-            batch_sizes: Active rows of each step; never rises.
-            h: (B, D) output before the first step.
-            c: (B, H) cell before the first step.
-
-        Returns:
-            (N, D) outputs, and (B, H) the cell after each row's last step.
-        """
-        sources = (inputs, h, c, *self.parameters())
-        graph = torch.is_grad_enabled() and any(source.requires_grad for source in sources)
-        if graph or torch.is_autocast_enabled(inputs.device.type):  # which changes types midway
-            return self._run_with_graph(inputs, batch_sizes, h, c)
-        return self._run_in_place(inputs, batch_sizes, h, c)
-
-    def _run_with_graph(
-        self, inputs: Tensor, batch_sizes: tuple[int, ...], h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        outputs, ended = [], []
-        for gates in self._input_gates(inputs, batch_sizes):
-            size = len(gates)
-            if size < len(c):
-                ended.append(c[size:])
-                h, c = h[:size], c[:size]
-            h, c = self._step(gates, h, c)
-            outputs.append(h)
-        return torch.cat(outputs), torch.cat([c, *reversed(ended)])
-
-    def _run_in_place(
-        self, inputs: Tensor, batch_sizes: tuple[int, ...], h: Tensor, c: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The same numbers without a graph: every step writes into memory that is already there."""
-        outputs = inputs.new_empty(len(inputs), self.config.projection_dim)
-        c = c.clone()
-        position = 0
-        for gates in self._input_gates(inputs, batch_sizes):
-            size = len(gates)
-            output = outputs[position : position + size]
-            self._step_in_place(gates, h[:size], c[:size], output)
-            h = output
-            position += size
-        return outputs, c
-
-    def _input_gates(self, inputs: Tensor, batch_sizes: tuple[int, ...]) -> Iterator[Tensor]:
-        """Yields the input's part of each step's pre-activations, (b, 4H); one GEMM for a chunk."""
-        cell_dim = self.config.cell_dim
-        bias: Tensor = self.bias
-        if self.config.forget_bias:
-            shift = torch.zeros_like(bias)
-            shift[cell_dim : 2 * cell_dim] = self.config.forget_bias
-            bias = bias + shift
-        position = 0
-        for sizes in _time_chunks(batch_sizes):
-            stop = position + sum(sizes)
-            yield from torch.split(F.linear(inputs[position:stop], self.input_weight, bias), sizes)
-            position = stop
-
-    def _step(self, gates: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """(b, 4H) input part, (b, D), (b, H) -> the next h and c."""
-        cell_clip, projection_clip = self.config.cell_clip, self.config.projection_clip
-        i, f, g, o = torch.addmm(gates, h, self.recurrent_weight.t()).chunk(4, dim=1)
-        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
-        if cell_clip is not None:
-            c = c.clamp(-cell_clip, cell_clip)
-        h = torch.sigmoid(o) * torch.tanh(c)
-        if self.projection is not None:
-            h = h @ self.projection.t()
-            if projection_clip is not None:
-                h = h.clamp(-projection_clip, projection_clip)
-        return h, c
-
-    def _step_in_place(self, gates: Tensor, h: Tensor, c: Tensor, output: Tensor) -> None:
-        """As `_step`, into `c` (b, H) and `output` (b, D); `gates` is used up."""
-        cell_dim = self.config.cell_dim
-        cell_clip, projection_clip = self.config.cell_clip, self.config.projection_clip
-        gates.addmm_(h, self.recurrent_weight.t())
-        i, f = gates[:, : 2 * cell_dim].sigmoid_().chunk(2, dim=1)
-        g = gates[:, 2 * cell_dim : 3 * cell_dim].tanh_()
-        o = gates[:, 3 * cell_dim :].sigmoid_()
-        c.mul_(f).addcmul_(i, g)
-        if cell_clip is not None:
-            c.clamp_(-cell_clip, cell_clip)
-        hidden = torch.tanh(c).mul_(o)
-        if self.projection is None:
-            output.copy_(hidden)
-            return
-        torch.mm(hidden, self.projection.t(), out=output)
-        if projection_clip is not None:
-            output.clamp_(-projection_clip, projection_clip)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        config, kind, sizes, num_sources, num_chunks = ctx.settings
+        groups = _grouped(sizes, ctx.saved_tensors[:num_sources])
+        parts = iter(ctx.saved_tensors[num_sources:])
+        computations = []
+        for number, (reading, weights) in enumerate(groups):
+            outputs, cells, *gates = islice(parts, 2 + num_chunks[number])
+            trace = Trace(outputs, gradients[2 * number + 1], cells, gates)
+            computations.append(
+                functools.partial(
+                    Steps(config, weights, kind).backward,
+                    reading,
+                    trace,
+                    *gradients[2 * number : 2 * number + 2],
+                )
+            )
+        found = side_by_side(computations, groups[0][0].inputs.device)
+        return (None, None, None, *chain.from_iterable(found))
 
 
-def _time_chunks(batch_sizes: tuple[int, ...]) -> Iterator[list[int]]:
-    """Cuts the steps into runs of at most `_CHUNK_ROWS` positions, or one step if it is larger."""
-    chunk: list[int] = []
-    for size in batch_sizes:
-        if chunk and sum(chunk) + size > _CHUNK_ROWS:
-            yield chunk
-            chunk = []
-        chunk.append(size)
-    if chunk:
-        yield chunk
+def _run(
+    config: LSTMConfig, kind: torch.dtype, groups: _Groups, *, for_gradient: bool
+) -> list[Trace]:
+    return side_by_side(
+        [
+            functools.partial(
+                Steps(config, weights, kind).forward, reading, for_gradient=for_gradient
+            )
+            for reading, weights in groups
+        ],
+        groups[0][0].inputs.device,
+    )
+
+
+def _grouped(sizes: Sequence[tuple[int, ...]], flat: Sequence[Any]) -> _Groups:
+    """Sorts the seven tensors of each layer; a projection may be None."""
+    groups = []
+    for number, batch_sizes in enumerate(sizes):
+        inputs, h, c, *weights = flat[7 * number : 7 * number + 7]
+        groups.append((Reading(inputs, batch_sizes, h, c), Weights(*weights)))
+    return groups

@@ -21,7 +21,7 @@ def side_by_side(computations: Sequence[Callable[[], _T]], device: torch.device)
         device: Where they compute.
     """
     threads = torch.get_num_threads()
-    if device.type != "cpu" or threads < len(computations) or torch.is_autocast_enabled("cpu"):
+    if device.type != "cpu" or threads < len(computations):
         return [compute() for compute in computations]
     share = threads // len(computations)
     inference = torch.is_inference_mode_enabled()

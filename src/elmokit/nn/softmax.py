@@ -4,11 +4,12 @@ Letters: N predictions, V words, D projection width, S sampled words.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from elmokit.errors import ConfigError
 
@@ -77,11 +78,47 @@ class LMSoftmax(nn.Module):
         bias = F.embedding(rows, self.bias[:, None]).squeeze(1)
         true = (hidden * weight[:num_targets]).sum(dim=1) + bias[:num_targets]
         true = true - negatives.expected_count(targets).log()
-        sampled = torch.addmm(bias[num_targets:], hidden, weight[num_targets:].t())
-        sampled = sampled - negatives.expected_count(negatives.words).log()
-        hits = targets[:, None] == negatives.words
-        sampled = sampled.masked_fill(hits, -math.inf)
-        return torch.logsumexp(torch.cat([true[:, None], sampled], dim=1), dim=1) - true
+        shift = bias[num_targets:] - negatives.expected_count(negatives.words).log()
+        others = _LogSumOfOthers.apply(  # type: ignore[no-untyped-call]  # torch
+            hidden, weight[num_targets:], shift, *_hits(targets, negatives)
+        )
+        return torch.logaddexp(true, others) - true
+
+
+def _hits(targets: Tensor, negatives: Negatives) -> tuple[Tensor, Tensor]:
+    """Finds the targets that were drawn as well: (K,) predictions and (K,) places in the sample."""
+    place = targets.new_full((negatives.num_words,), -1)
+    place[negatives.words] = torch.arange(len(negatives.words), device=place.device)
+    places = place[targets]
+    predictions = (places >= 0).nonzero().squeeze(1)
+    return predictions, places[predictions]
+
+
+class _LogSumOfOthers(torch.autograd.Function):
+    """log of the sum of exp(hidden weight^T + bias) over the words, hits left out; (N,).
+
+    Automatic differentiation would keep the (N, S) logits and pass over them five times more.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, rows: Tensor, columns: Tensor
+    ) -> Tensor:
+        shares = torch.addmm(bias, hidden, weight.t()).to(bias.dtype)
+        shares[rows, columns] = -math.inf
+        # Where nothing is left the sum is next to zero, not zero, so that no gradient is NaN.
+        limits = torch.finfo(bias.dtype)
+        most = shares.amax(dim=1, keepdim=True).clamp_(min=limits.min)
+        total = shares.sub_(most).exp_().sum(dim=1, keepdim=True).clamp_(min=limits.tiny)
+        ctx.save_for_backward(hidden, weight, shares, total)
+        return (most + total.log()).squeeze(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, shares, total = ctx.saved_tensors
+        logits = shares * (gradient[:, None] / total)
+        return logits @ weight, logits.t() @ hidden, logits.sum(dim=0), None, None
 
 
 def log_uniform_probability(words: Tensor, num_words: int) -> Tensor:

@@ -1,7 +1,7 @@
 """How weights move: Adagrad as bilm-tf has it, AdamW, their learning rate and gradient limit."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,16 +33,19 @@ class Optimizers:
         self.config = config
         self.parameters = list(parameters)
         rate = config.learning_rate
-        if config.name == "adagrad":
-            # eps of zero, as TensorFlow's; accumulators of 1 keep the quotient finite.
-            self._optimizers: list[Optimizer] = [
-                Adagrad(
-                    self.parameters, rate, initial_accumulator_value=_INITIAL_ACCUMULATOR, eps=0
-                )
-            ]
-            return
         rows = {id(parameter) for parameter in sparse}
         dense = [parameter for parameter in self.parameters if id(parameter) not in rows]
+        if config.name == "adagrad":
+            groups: list[dict[str, Any]] = [
+                {"params": list(part)} for part in (dense, sparse) if part
+            ]
+            if dense and all(parameter.device.type == "cpu" for parameter in dense):
+                groups[0]["fused"] = True  # one pass over memory; torch has it for dense ones here
+            # eps of zero, as TensorFlow's; accumulators of 1 keep the quotient finite.
+            self._optimizers: list[Optimizer] = [
+                Adagrad(groups, rate, initial_accumulator_value=_INITIAL_ACCUMULATOR, eps=0)
+            ]
+            return
         self._optimizers = [AdamW(dense, rate, weight_decay=config.weight_decay)] if dense else []
         if sparse:
             self._optimizers.append(SparseAdam(list(sparse), rate))
@@ -70,6 +73,12 @@ class Optimizers:
                 optimizer.step()
                 optimizer.zero_grad(set_to_none=True)
         return rate
+
+    def set_accumulators(self, accumulators: Mapping[nn.Parameter, Tensor]) -> None:
+        """Lets Adagrad go on from other sums of squared gradients."""
+        (adagrad,) = self._optimizers
+        for parameter, values in accumulators.items():
+            adagrad.state[parameter]["sum"].copy_(values)
 
     def state_dict(self) -> list[dict[str, Any]]:
         """Returns everything a resumed run needs."""

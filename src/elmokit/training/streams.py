@@ -3,9 +3,9 @@
 As in bilm-tf, a sentence w1 .. wn is read forward as `<S> w1 .. wn`, to predict `w1 .. wn </S>`,
 and backward as `</S> wn .. w1`, to predict `wn .. w1 <S>`. B rows are read side by side, W
 positions at a time; a row takes the next unread sentence whenever its own is used up, and its LSTM
-state runs on from window to window and from sentence to sentence. The two directions are shuffled
-independently, so that a window holds different sentences in each. Unlike there, nothing is dropped
-or padded, and the place in the data is a few integers.
+state runs on from window to window and from sentence to sentence. Unlike there, nothing is dropped
+or padded, the place in the data is a few integers, and both directions take the sentences in one
+order: a window then holds the same sentences in both, and a third fewer word types to encode.
 
 Letters: B rows, W positions.
 """
@@ -55,10 +55,10 @@ class Window:
 class WindowStream:
     """The endless windows of a training run; an iterator.
 
-    The order of an epoch's sentences depends on seed, epoch, direction and the corpus's fingerprint
-    alone; of several processes, number `rank` takes the sentences at places rank, rank +
-    world_size, ... of that order. Rows run across the edges of epochs. A sentence longer than a
-    window runs through several windows of its row.
+    The order of an epoch's sentences depends on seed, epoch and the corpus's fingerprint alone; of
+    several processes, number `rank` takes the sentences at places rank, rank + world_size, ... of
+    that order. Rows run across the edges of epochs. A sentence longer than a window runs through
+    several windows of its row.
 
     Attributes:
         corpus: What is read.
@@ -114,11 +114,9 @@ class WindowStream:
         self._forward, self._backward = (
             _ShuffledRows(
                 _Rows(corpus, step, batch_size, window),
-                SentenceOrder(
-                    corpus.num_sentences, key=(*key, number), rank=rank, world_size=world_size
-                ),
+                SentenceOrder(corpus.num_sentences, key=key, rank=rank, world_size=world_size),
             )
-            for number, step in enumerate((_FORWARD, _BACKWARD))
+            for step in (_FORWARD, _BACKWARD)
         )
         positions = world_size * batch_size * window
         self.steps_per_epoch = math.ceil(corpus.num_predictions / positions)

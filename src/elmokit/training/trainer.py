@@ -193,11 +193,13 @@ class Trainer:
 
     def set_accumulators(self, accumulators: Mapping[str, Tensor]) -> None:
         """Lets Adagrad go on from sums of squared gradients, by a checkpoint's names of tensors."""
-        (state,) = self._optimizers.state_dict()
-        trained = [name for name, p in self.bilm.named_parameters() if p.requires_grad]
-        for number, name in enumerate(trained):
-            state["state"][number]["sum"] = accumulators[name.removeprefix("network.")]
-        self._optimizers.load_state_dict([state])
+        self._optimizers.set_accumulators(
+            {
+                parameter: accumulators[name.removeprefix("network.")]
+                for name, parameter in self.bilm.named_parameters()
+                if parameter.requires_grad
+            }
+        )
 
     def _losses(self) -> Losses:
         device = self.processes.device

@@ -1,0 +1,317 @@
+"""One direction of one LSTM layer over a packed batch, step by step: forward, and its gradient.
+
+Automatic differentiation would make a gradient of each weight at every step and add them up. Here
+it is one matrix product for a chunk of steps, and the forward pass keeps gates and cells only.
+
+Letters: N packed positions, n positions of a chunk, B rows, b rows active in a step, I input width,
+D output width, H cell size.
+"""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from elmokit.config import LSTMConfig
+
+_CHUNK_ROWS = 1024
+"""Positions whose gates are made at a time: bounds memory at any sentence length."""
+
+_sigmoid_backward, _tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+"""Gradient by the argument, from the gradient by the value and the value."""
+
+
+class Weights(NamedTuple):
+    """What a layer learns in one direction; the gates i, f, g, o lie in this order along 4H."""
+
+    input: Tensor
+    """(4H, I)"""
+    recurrent: Tensor
+    """(4H, D)"""
+    bias: Tensor
+    """(4H,)"""
+    projection: Tensor | None
+    """(D, H); None if the hidden values are the output."""
+
+
+class Reading(NamedTuple):
+    """What a layer reads in one direction."""
+
+    inputs: Tensor
+    """(N, I) packed, time-major."""
+    batch_sizes: tuple[int, ...]
+    """Active rows of each step; never rises."""
+    h: Tensor
+    """(B, D) output before the first step."""
+    c: Tensor
+    """(B, H) cell before the first step."""
+
+
+class Trace(NamedTuple):
+    """What a forward pass computed."""
+
+    outputs: Tensor
+    """(N, D)"""
+    last_cells: Tensor
+    """(B, H) after each row's last step."""
+    cells: Tensor
+    """(N, H) after each step; empty without a gradient."""
+    gates: list[Tensor]
+    """(n, 4H) of each chunk, after sigmoid and tanh; none without a gradient."""
+
+
+class _Chunk(NamedTuple):
+    """Steps whose gates are made at once."""
+
+    span: slice
+    """Their positions."""
+    steps: list[slice]
+    """Each step's positions, counted within the chunk."""
+
+
+class Gradients(NamedTuple):
+    """The gradient of a loss by what goes into a layer, in the order of `Reading` and `Weights`."""
+
+    inputs: Tensor
+    """(N, I)"""
+    h: Tensor
+    """(B, D)"""
+    c: Tensor
+    """(B, H)"""
+    input_weight: Tensor
+    """(4H, I)"""
+    recurrent_weight: Tensor
+    """(4H, D)"""
+    bias: Tensor
+    """(4H,)"""
+    projection: Tensor | None
+    """(D, H)"""
+
+
+class Steps:
+    """The arithmetic of one layer in one direction."""
+
+    def __init__(self, config: LSTMConfig, weights: Weights, product_type: torch.dtype) -> None:
+        """Prepares the weights.
+
+        Args:
+            config: The clips and the bias of the forget gate.
+            weights: The layer's; everything but products is computed in their type.
+            product_type: Type in which matrices are multiplied.
+        """
+        self._cell_clip = config.cell_clip
+        self._projection_clip = config.projection_clip if weights.projection is not None else None
+        bias = weights.bias
+        if config.forget_bias:
+            shift = torch.zeros_like(bias)
+            shift[config.cell_dim : 2 * config.cell_dim] = config.forget_bias
+            bias = bias + shift
+        projection = weights.projection
+        self._weights = Weights(
+            weights.input.to(product_type),
+            weights.recurrent.to(product_type),
+            bias,
+            projection if projection is None else projection.to(product_type),
+        )
+
+    def forward(self, reading: Reading, *, for_gradient: bool) -> Trace:
+        """Runs all steps; without a gradient in the memory of a chunk."""
+        h, c = reading.h, reading.c.clone()
+        num_positions = len(reading.inputs)
+        outputs = h.new_empty(num_positions, h.size(1))
+        cells = c.new_empty(num_positions if for_gradient else 0, c.size(1))
+        kept = []
+        for span, steps in _chunks(reading.batch_sizes):
+            gates = _linear(reading.inputs[span], self._weights.input, self._weights.bias)
+            for step in steps:
+                rows = slice(span.start + step.start, span.start + step.stop)
+                size = step.stop - step.start
+                h = self._step(gates[step], h[:size], c[:size], outputs[rows])
+                if for_gradient:
+                    cells[rows] = c[:size]
+            if for_gradient:
+                kept.append(gates)
+        return Trace(outputs, c, cells, kept)
+
+    def _step(self, gates: Tensor, h: Tensor, c: Tensor, output: Tensor) -> Tensor:
+        """Makes a step: `gates` (b, 4H), `c` (b, H), `output` (b, D) in place; returns the last."""
+        _add_product(gates, h, self._weights.recurrent.t())
+        i, f, g, o = gates.chunk(4, dim=1)
+        gates[:, : 2 * c.size(1)].sigmoid_()  # i and f
+        g.tanh_()
+        o.sigmoid_()
+        c.mul_(f).addcmul_(i, g)
+        if self._cell_clip is not None:
+            c.clamp_(-self._cell_clip, self._cell_clip)
+        hidden = torch.tanh(c).mul_(o)
+        if self._weights.projection is None:
+            return output.copy_(hidden)
+        output.copy_(_product(hidden, self._weights.projection.t()))
+        if self._projection_clip is not None:
+            output.clamp_(-self._projection_clip, self._projection_clip)
+        return output
+
+    def backward(
+        self, reading: Reading, trace: Trace, outputs: Tensor, last_cells: Tensor
+    ) -> Gradients:
+        """Carries a gradient back through all steps.
+
+        Args:
+            reading: What `forward` read.
+            trace: What it returned for this.
+            outputs: (N, D) gradient by the outputs.
+            last_cells: (B, H) gradient by the last cells.
+        """
+        weights, input_dim = self._weights, reading.inputs.size(1)
+        h_before = _before(reading.h, trace.outputs, reading.batch_sizes)
+        c_before = _before(reading.c, trace.cells, reading.batch_sizes)
+        inputs = torch.empty_like(reading.inputs)
+        h, c = torch.zeros_like(reading.h), last_cells.clone()
+        sources = h.new_zeros(4 * c.size(1), input_dim + h.size(1))
+        bias = torch.zeros_like(weights.bias)
+        projection = None
+        if weights.projection is not None:
+            projection = torch.zeros_like(weights.projection, dtype=h.dtype)
+        clips = (
+            _reached(trace.cells, self._cell_clip),
+            _reached(trace.outputs, self._projection_clip),
+        )
+        chunks = list(zip(_chunks(reading.batch_sizes), trace.gates, strict=True))
+        for (span, steps), gates in reversed(chunks):
+            work = _Work(
+                *(gates, c_before[span], trace.cells[span], trace.outputs[span]),
+                torch.empty_like(gates),
+                torch.empty_like(trace.cells[span]),
+                outputs[span].clone(),
+            )
+            for step in reversed(steps):
+                rows = step.stop - step.start
+                self._step_back(work.at(step), clips, h[:rows], c[:rows])
+            bias += work.by_gates.sum(dim=0)
+            by_gates = work.by_gates.to(weights.input.dtype)
+            inputs[span] = _product(by_gates, weights.input)
+            # Inputs and outputs side by side: one wide product is faster than two narrow ones.
+            read = torch.cat([reading.inputs[span], h_before[span]], dim=1)
+            _add_product(sources, by_gates.t(), read.to(by_gates.dtype))
+            if projection is not None:
+                _add_product(projection, work.by_outputs.t(), work.hidden.to(by_gates.dtype))
+        return Gradients(
+            inputs, h, c, sources[:, :input_dim], sources[:, input_dim:], bias, projection
+        )
+
+    def _step_back(
+        self, work: "_Work", clips: tuple[float | None, float | None], h: Tensor, c: Tensor
+    ) -> None:
+        """Carries the gradient through one step, in place.
+
+        Args:
+            work: The step's part of the chunk.
+            clips: Of cells and of outputs; None where no value reaches it.
+            h: (b, D) what the later steps add to the gradient by the output; becomes the gradient
+                by the output before.
+            c: (b, H) gradient by the cell; becomes that by the cell before.
+        """
+        cell_dim = c.size(1)
+        i, f, g, o = work.gates.chunk(4, dim=1)
+        by_i, by_f, by_g, by_o = work.by_gates.chunk(4, dim=1)
+        by_output = work.by_outputs.add_(h)
+        _stop_at_clip(by_output, work.outputs, clips[1])
+        by_hidden = by_output
+        if self._weights.projection is not None:
+            by_hidden = _product(by_output, self._weights.projection)
+        squashed = torch.tanh(work.cells)
+        torch.mul(o, squashed, out=work.hidden)
+        c.addcmul_(by_hidden, _tanh_backward(o, squashed))
+        _stop_at_clip(c, work.cells, clips[0])
+        # Each gate's own slope, then what comes back along the cell or the hidden value.
+        _sigmoid_backward.grad_input(g, i, grad_input=by_i)
+        _sigmoid_backward.grad_input(work.cells_before, f, grad_input=by_f)
+        _tanh_backward.grad_input(i, g, grad_input=by_g)
+        _sigmoid_backward.grad_input(squashed, o, grad_input=by_o)
+        work.by_gates[:, : 3 * cell_dim].unflatten(1, (3, cell_dim)).mul_(c[:, None])  # type: ignore[no-untyped-call]  # torch
+        by_o.mul_(by_hidden)
+        c.mul_(f)
+        h.copy_(_product(work.by_gates, self._weights.recurrent))
+
+
+class _Work(NamedTuple):
+    """What the steps back read and write in a chunk of n positions, or in a step."""
+
+    gates: Tensor
+    """(n, 4H)"""
+    cells_before: Tensor
+    """(n, H)"""
+    cells: Tensor
+    """(n, H)"""
+    outputs: Tensor
+    """(n, D)"""
+    by_gates: Tensor
+    """(n, 4H) written: gradient by the gates before sigmoid and tanh."""
+    hidden: Tensor
+    """(n, H) written: o * tanh(c)."""
+    by_outputs: Tensor
+    """(n, D) the loss's own gradient by the outputs; becomes that by the values before the clip."""
+
+    def at(self, step: slice) -> "_Work":
+        """Returns the part of a step."""
+        return _Work(*(part[step] for part in self))
+
+
+def _reached(values: Tensor, clip: float | None) -> float | None:
+    """Returns the clip if there are values at it, through which no gradient passes."""
+    if clip is None:
+        return None
+    least, most = values.aminmax()
+    return clip if max(-float(least), float(most)) >= clip else None
+
+
+def _stop_at_clip(gradient: Tensor, values: Tensor, clip: float | None) -> None:
+    if clip is not None:
+        gradient.masked_fill_(values.abs() >= clip, 0)
+
+
+def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """(n, I), (4H, I), (4H,) -> (n, 4H) in the bias's type."""
+    if weight.dtype == bias.dtype:
+        return F.linear(inputs, weight, bias)
+    return F.linear(inputs.to(weight.dtype), weight).to(bias.dtype).add_(bias)
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """Multiplies in the type of the right matrix."""
+    return torch.mm(left.to(right.dtype), right)
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """Adds a product that is made in the type of the right matrix."""
+    if total.dtype == right.dtype:
+        total.addmm_(left, right)
+    else:
+        total += _product(left, right)
+
+
+def _before(first: Tensor, after: Tensor, batch_sizes: tuple[int, ...]) -> Tensor:
+    """(B, .) before the first step and (N, .) after each -> (N, .) before each."""
+    parts, start = [first[: batch_sizes[0]]], 0
+    for size, following in pairwise(batch_sizes):
+        parts.append(after[start : start + following])
+        start += size
+    return torch.cat(parts)
+
+
+def _chunks(batch_sizes: tuple[int, ...]) -> list[_Chunk]:
+    """Cuts the steps into chunks of at most `_CHUNK_ROWS` positions, or of one larger step."""
+    chunks: list[_Chunk] = []
+    steps: list[slice] = []
+    begin = position = 0
+    for size in batch_sizes:
+        if steps and position + size - begin > _CHUNK_ROWS:
+            chunks.append(_Chunk(slice(begin, position), steps))
+            begin, steps = position, []
+        steps.append(slice(position - begin, position - begin + size))
+        position += size
+    if steps:
+        chunks.append(_Chunk(slice(begin, position), steps))
+    return chunks
