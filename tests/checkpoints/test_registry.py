@@ -10,6 +10,7 @@ import pytest
 from checkpoint_samples import assert_equal, copy_model, one_line, small_checkpoint
 
 from elmokit.checkpoints import convert, describe, detect, read, registry, write
+from elmokit.errors import CheckpointError
 from embedding.rows import file_size_limit
 
 
@@ -102,6 +103,13 @@ def test_format_is_found_by_content(fixtures, tmp_path, folder, name):
     assert detect(model)[0].name == describe(model).format == name
     convert(model, tmp_path / "native")
     assert detect(tmp_path / "native")[0].name == "native"
+
+
+def test_a_directory_that_holds_models_names_them(fixtures, tmp_path):
+    copy_model(fixtures / "A2_bilm_skip", tmp_path / "run" / "model")
+    (tmp_path / "run" / "corpus").mkdir()
+    with pytest.raises(CheckpointError, match=r"holds models and is none; name \S*run/model$"):
+        read(tmp_path / "run")
 
 
 def test_no_format_fits(tmp_path):

@@ -222,7 +222,7 @@ def test_a_list_that_is_missing_or_no_utf_8_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"v\.txt: cannot be read"):
         read_vocabulary(tmp_path / "v.txt")
     (tmp_path / "v.txt").write_bytes(b"<S>\n</S>\n<UNK>\nna\xefve\n")
-    with pytest.raises(InputError, match=r"v\.txt: line 4, byte 3"):
+    with pytest.raises(InputError, match=r"v\.txt: line 4, byte 3.*; save the word list as UTF-8"):
         read_vocabulary(tmp_path / "v.txt")
 
 

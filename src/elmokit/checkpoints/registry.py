@@ -73,10 +73,22 @@ def detect(directory: Path) -> tuple[Format, Finding]:
         num_found = sum(path.is_file() for path in finding.files.values())
         lacks = f"{format.name} lacks {', '.join(finding.lacks)}"
         tried.append((len(finding.lacks), -num_found, lacks))
+    if inside := _models_inside(directory):
+        raise CheckpointError(f"{directory}: holds models and is none; name {' or '.join(inside)}")
     nearest, *others = (lacks for _, _, lacks in sorted(tried))
     raise CheckpointError(
         f"{directory}: no model of a known format; nearest: {nearest}; others: {'; '.join(others)}"
     )
+
+
+def _models_inside(directory: Path) -> list[str]:
+    """Returns the folders in a directory, such as that of a training run, that are models."""
+    folders = sorted(path for path in directory.iterdir() if path.is_dir())
+    return [
+        str(folder)
+        for folder in folders
+        if any(not format.find(folder).lacks for format in FORMATS)
+    ]
 
 
 def read(

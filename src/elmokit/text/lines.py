@@ -54,7 +54,9 @@ def check_encoding(encoding: str) -> None:
         ) from None
 
 
-def read_lines(source: str | Path, encoding: str) -> Iterator[tuple[int, str]]:
+def read_lines(
+    source: str | Path, encoding: str, *, mend: str = _MEND
+) -> Iterator[tuple[int, str]]:
     """Returns the lines with their numbers, from 1; the source is opened when the first is read.
 
     A line ends at LF and nowhere else; its LF, a CR before that, and a byte-order mark at the start
@@ -63,6 +65,7 @@ def read_lines(source: str | Path, encoding: str) -> Iterator[tuple[int, str]]:
     Args:
         source: A file, decompressed if it ends in .gz, .xz or .zst; `-` is standard input.
         encoding: Any text encoding that Python knows.
+        mend: What a message about another encoding tells to do.
 
     Raises:
         ConfigError: The encoding is unknown.
@@ -72,7 +75,7 @@ def read_lines(source: str | Path, encoding: str) -> Iterator[tuple[int, str]]:
     """
     check_encoding(encoding)
     name = source_name(source)
-    lines = _decode(_read_pieces(source, name), name, encoding)
+    lines = _decode(_read_pieces(source, name), name, encoding, mend)
     return ((number, line.removesuffix("\r")) for number, line in enumerate(lines, start=1))
 
 
@@ -107,7 +110,7 @@ def _standard_input() -> Iterable[bytes]:
     return sys.stdin.buffer
 
 
-def _decode(pieces: Iterable[bytes], name: str, encoding: str) -> Iterator[str]:
+def _decode(pieces: Iterable[bytes], name: str, encoding: str, mend: str) -> Iterator[str]:
     """Decodes first and cuts lines afterwards: byte 0x0A is part of other characters in UTF-16."""
     decoder = codecs.getincrementaldecoder(encoding)()
     number = 1
@@ -127,11 +130,11 @@ def _decode(pieces: Iterable[bytes], name: str, encoding: str) -> Iterator[str]:
                 number += error.object[: error.start].decode(encoding, "ignore").count("\n")
             found = f"{error.object[error.start : error.end].hex(' ')} ({error.reason})"
             raise InputError(
-                f"{name}: line {number}, {place}: found {found}, expected {encoding}; {_MEND}"
+                f"{name}: line {number}, {place}: found {found}, expected {encoding}; {mend}"
             ) from None
         except UnicodeError as error:  # such as UTF-16 without a byte-order mark
             reason = " ".join(str(error).split())
-            raise InputError(f"{name}: line {number}: {reason}; {_MEND}") from None
+            raise InputError(f"{name}: line {number}: {reason}; {mend}") from None
         if offset == 0:
             text = text.removeprefix("\ufeff")
         offset += len(piece)

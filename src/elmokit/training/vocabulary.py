@@ -172,7 +172,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
             mend.
     """
     lines: dict[str, int] = {}
-    for number, word in read_lines(path, "utf-8"):
+    for number, word in read_lines(path, "utf-8", mend="save the word list as UTF-8"):
         if problem := _problem(word, lines):
             raise InputError(f"{path}, line {number}: {problem}")
         lines[word] = number
