@@ -12,9 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
-
 from elmokit.checkpoints.tensorflow import OptimizerState
+from elmokit.embedding.computing import threads
 from elmokit.errors import OutputError, TrainingError
 from elmokit.training import checkpoint, run_directory
 from elmokit.training.build import structure
@@ -56,7 +55,7 @@ def pretrain(config: TrainConfig, *, resume: bool = False) -> Path:
         TrainingError: A loss, gradient or weight is not finite; nothing is overwritten.
     """
     run_dir = Path(config.run_dir).expanduser()
-    with joined(config.device) as processes, _threads(config.threads):
+    with joined(config.device) as processes, threads(config.threads):
         again = resume and _has_checkpoint(config, run_dir)
         if processes.is_first:
             if not again:
@@ -313,17 +312,6 @@ def _termination() -> Iterator[threading.Event]:
         yield noted
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    if number is not None:
-        torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _exp(loss: float) -> float:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from elmokit.tasks.metrics.spans import Scheme
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
@@ -15,6 +17,8 @@ class Sentence:
     """The words; at least one."""
     tags: tuple[str, ...] | None = None
     """A tag per word, if tags were asked for."""
+    scheme: Scheme | None = None
+    """How the tags of the file write spans; None if they write none."""
 
     @property
     def where(self) -> str:

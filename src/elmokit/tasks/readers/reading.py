@@ -99,6 +99,27 @@ def read_pieces(
     return reading
 
 
+def refined(reading: Reading[P, T], convert: Callable[[T], T], *, skip_bad: bool) -> Reading[P, T]:
+    """Converts the examples of a file, where that takes all of it to be read first.
+
+    Args:
+        reading: The file.
+        convert: Returns the example to take; raises InputError if something is wrong.
+        skip_bad: Go on after an error; see `read_pieces`.
+
+    Raises:
+        InputError: An example is wrong, or none is left.
+    """
+    again = read_pieces(
+        reading.entries,
+        lambda entry: None if entry.item is None else convert(entry.item),
+        name=reading.name,
+        skip_bad=skip_bad,
+    )
+    entries = [Entry(entry.piece.piece, entry.item) for entry in again.entries]
+    return Reading(reading.name, entries, reading.num_skipped + again.num_skipped)
+
+
 def read_examples(
     source: str | Path,
     open_format: Callable[[str], LineFormat[T]],
