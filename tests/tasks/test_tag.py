@@ -1,5 +1,6 @@
 import json
 import random
+from typing import ClassVar
 
 import pytest
 
@@ -13,14 +14,14 @@ WORDS = [("the", "DET"), ("cat", "NOUN"), ("sat", "VERB"), ("on", "ADP"), ("old"
 
 def conllu(number=20):
     """Sentences with a multiword token, an empty node and a comment."""
-    generator = random.Random(1)
+    generator, blank = random.Random(1), "\t_"
     for index in range(number):
         chosen = [generator.choice(WORDS) for _ in range(generator.randrange(2, 7))]
         yield f"# sent_id = {index}\n"
-        yield f"1-2\txx{'\t_' * 8}\n"
+        yield f"1-2\txx{blank * 8}\n"
         for place, (word, tag) in enumerate(chosen, start=1):
-            yield f"{place}\t{word}\t_\t{tag}\t_{'\t_' * 5}\n"
-        yield f"{len(chosen)}.1\tghost{'\t_' * 8}\n\n"
+            yield f"{place}\t{word}\t_\t{tag}\t_{blank * 5}\n"
+        yield f"{len(chosen)}.1\tghost{blank * 8}\n\n"
 
 
 class TestTag(TaskContract):
@@ -28,7 +29,7 @@ class TestTag(TaskContract):
     suffix = ".conllu"
     content = "".join(conllu())
     text = "the cat\n\nsat\n"
-    model = {**SMALL, "crf": False}
+    model: ClassVar = {**SMALL, "crf": False}
 
     def check_written(self, written):
         assert written == self.content

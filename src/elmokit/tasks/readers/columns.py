@@ -76,16 +76,18 @@ def write_columns(block: Block, tags: Sequence[str] | None) -> Iterator[str]:
     """Yields the lines of a block with one more column, the tags; without any, as they are."""
     left = iter(tags or ())
     for _, line in block:
-        if tags is None or not line.strip():
+        if line.strip() and _split(line)[0] == DOCSTART:
+            yield _with_tag(line, OUTSIDE)
+        elif line.strip() and tags is not None:
+            yield _with_tag(line, next(left))
+        else:
             yield line
-            continue
-        tag = OUTSIDE if _split(line)[0] == DOCSTART else next(left)
-        yield f"{line.rstrip()}{_separator(line)}{tag}"
 
 
 def _split(line: str) -> list[str]:
     return line.split("\t") if "\t" in line else _SPACES.split(line.rstrip(" "))
 
 
-def _separator(line: str) -> str:
-    return "\t" if "\t" in line else " "
+def _with_tag(line: str, tag: str) -> str:
+    separator = "\t" if "\t" in line else " "
+    return f"{line.rstrip()}{separator}{tag}"
