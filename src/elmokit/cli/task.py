@@ -35,7 +35,7 @@ class TaskTrainSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner or tag."""
+    """ner, tag, sentiment, classify or entailment."""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """Directory of the run."""
     train: str | None = None
@@ -68,7 +68,7 @@ class EvalSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner or tag."""
+    """ner, tag, sentiment, classify or entailment."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
@@ -93,7 +93,7 @@ class TaskPredictSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner or tag."""
+    """ner, tag, sentiment, classify or entailment."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     input: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]

@@ -9,8 +9,9 @@ from elmokit.errors import ConfigError
 if TYPE_CHECKING:
     from elmokit.tasks.task import Task
 
-TaskName = Literal["ner", "tag"]
-"""ner: names in text. tag: parts of speech, chunks and other tags of words."""
+TaskName = Literal["ner", "tag", "sentiment", "classify", "entailment"]
+"""ner: names in text. tag: parts of speech, chunks and other tags of words. sentiment: how a
+sentence judges. classify: one label for a text. entailment: whether a text follows from another."""
 
 
 def get_task(name: str) -> "Task[Any, Any]":

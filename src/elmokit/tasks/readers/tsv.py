@@ -70,6 +70,35 @@ class Table:
         return int(column) - 1
 
 
+class LabelColumn:
+    """Writes the lines of a table with other labels."""
+
+    def __init__(self, column: str) -> None:
+        """Prepares for a file.
+
+        Args:
+            column: Where labels stand: a number from 1, or a name in the first line, which gets the
+                column if it has none of that name.
+        """
+        self._column = column
+        self._place = int(column) - 1 if column.isdecimal() else None
+
+    def __call__(self, line: str, label: str | None) -> Iterator[str]:
+        """Yields a line with its label; without one, as it is."""
+        columns = line.split("\t")
+        if not line.strip():
+            pass
+        elif self._place is None:
+            if self._column not in columns:
+                columns.append(self._column)
+            self._place = columns.index(self._column)
+        elif self._place >= len(columns):
+            columns.append(label or "")
+        elif label is not None:
+            columns[self._place] = label
+        yield "\t".join(columns)
+
+
 def label_of(label: str, where: str) -> str:
     """Returns a label without white space around it.
 
