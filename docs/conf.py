@@ -44,11 +44,13 @@ HELP = Path(__file__).parent / "_build" / "help"
 def _write_help() -> None:
     """Writes what `elmo COMMAND --help` prints, for the page of the command line to include."""
     os.environ["COLUMNS"] = "90"
-    for command in ("", "embed", "info", "convert", "vocab", "train", "perplexity", "predict"):
+    commands = ["", "embed", "info", "convert", "vocab", "train", "perplexity", "predict"]
+    for command in (*commands, "task train", "task eval", "task predict"):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             main([*command.split(), "--help"])
-        (HELP / f"{command or 'elmo'}.txt").write_text(printed.getvalue(), encoding="utf-8")
+        name = command.replace(" ", "-") or "elmo"
+        (HELP / f"{name}.txt").write_text(printed.getvalue(), encoding="utf-8")
 
 
 def _write_settings() -> None:

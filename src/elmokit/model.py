@@ -182,7 +182,7 @@ class BiLM(nn.Module):
         """
         char_ids = word_ids = None
         if self.alphabet is not None:
-            char_ids = _pad_words(words, self.alphabet).to(self.device)
+            char_ids = pad_words(words, self.alphabet).to(self.device)
         if self.words is not None:
             word_ids = torch.tensor([self.words.encode(word) for word in words], dtype=torch.int64)
             word_ids = word_ids.to(self.device)
@@ -286,7 +286,7 @@ def batch_to_ids(
     ids = torch.zeros(len(rows), longest, max_characters, dtype=torch.int64)
     for row, tokens in enumerate(rows):
         if tokens:
-            ids[row, : len(tokens)] = _pad_words(tokens, alphabet)
+            ids[row, : len(tokens)] = pad_words(tokens, alphabet)
     return ids
 
 
@@ -312,7 +312,7 @@ def index_words(
     return list(places), indices
 
 
-def _pad_words(words: Sequence[str], alphabet: Alphabet) -> Tensor:
+def pad_words(words: Sequence[str], alphabet: Alphabet) -> Tensor:
     """U words -> (U, C) int64 character ids, filled up with the alphabet's padding character."""
     padding = [alphabet.padding] * alphabet.max_characters
     rows = [(alphabet.encode(word) + padding)[: alphabet.max_characters] for word in words]

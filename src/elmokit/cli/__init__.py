@@ -4,12 +4,13 @@ Nothing that the parser needs imports torch, numpy or h5py; a command loads them
 """
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Sequence
 
 from elmokit import __version__
-from elmokit.cli.arguments import PROGRAM, parse
+from elmokit.cli.arguments import DESCRIPTION, PROGRAM, parse
 from elmokit.cli.language import PerplexitySettings, PredictSettings
 from elmokit.cli.models import ConvertSettings, InfoSettings
 from elmokit.cli.printing import (
@@ -19,6 +20,12 @@ from elmokit.cli.printing import (
     say_all,
     say_no_more,
     streams_open,
+)
+from elmokit.cli.task import (
+    EvalSettings,
+    TaskPredictSettings,
+    TaskSettings,
+    TaskTrainSettings,
 )
 from elmokit.cli.train import TrainSettings
 from elmokit.cli.vocab import VocabSettings
@@ -33,8 +40,18 @@ _COMMANDS = {
     "train": (TrainSettings, "elmokit.cli.train:run"),
     "perplexity": (PerplexitySettings, "elmokit.cli.language:perplexity"),
     "predict": (PredictSettings, "elmokit.cli.language:predict"),
+    "task": (TaskSettings, "elmokit.cli.task:explain"),
 }
 """Command -> its settings and the function that takes them."""
+
+_GROUPS = {
+    "task": {
+        "train": (TaskTrainSettings, "elmokit.cli.task:train"),
+        "eval": (EvalSettings, "elmokit.cli.task:evaluate"),
+        "predict": (TaskPredictSettings, "elmokit.cli.task:predict"),
+    },
+}
+"""Group of commands -> its commands."""
 
 _UNEXPECTED = 1
 _BAD_INPUT = 2
@@ -85,9 +102,15 @@ def _run(arguments: Sequence[str]) -> None:
     if "--version" in arguments[:1]:
         say(f"{PROGRAM} {__version__}")
         return
-    settings = parse(arguments, {name: kind for name, (kind, _) in _COMMANDS.items()})
-    places = dict(_COMMANDS.values())
-    module, function = places[type(settings)].split(":")
+    commands, program, description = _COMMANDS, PROGRAM, DESCRIPTION
+    if arguments and arguments[0] in _GROUPS and len(arguments) > 1:
+        group, *arguments = arguments
+        kind, _ = _COMMANDS[group]
+        commands, program = _GROUPS[group], f"{PROGRAM} {group}"
+        description = inspect.cleandoc(kind.__doc__ or "")
+    kinds = {name: kind for name, (kind, _) in commands.items()}
+    settings = parse(arguments, kinds, program=program, description=description)
+    module, function = dict(commands.values())[type(settings)].split(":")
     getattr(importlib.import_module(module), function)(settings)
 
 

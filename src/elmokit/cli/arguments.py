@@ -19,24 +19,33 @@ from elmokit.errors import ConfigError
 
 PROGRAM = "elmo"
 
-_DESCRIPTION = (
+DESCRIPTION = (
     "ELMo: contextual word vectors from character-level language models.\n"
     "`--version` tells which elmokit this is.\n"
     "`--debug` after any command shows where an error comes from."
 )
 """Its lines are printed as they are, however wide the terminal is."""
+
 _NO_FRAME = str.maketrans("│╭╮╰╯", "     ")
 _RULE = "─- "
 _HELP_TEXT_INDENT = 8
 """The parser sets the help text of an option so far to the right in its messages."""
 
 
-def parse(arguments: Sequence[str], commands: Mapping[str, type]) -> Any:
+def parse(
+    arguments: Sequence[str],
+    commands: Mapping[str, type],
+    *,
+    program: str = PROGRAM,
+    description: str = DESCRIPTION,
+) -> Any:
     """Returns the settings of the command that the arguments begin with.
 
     Args:
-        arguments: Those of the process, without its name.
+        arguments: Those of the process, without the program.
         commands: Name -> dataclass of settings.
+        program: What stands before them: the process's name, and the group of commands if any.
+        description: What the help says of the commands together.
 
     Raises:
         ConfigError: An argument is unknown, missing or of a wrong type.
@@ -46,30 +55,33 @@ def parse(arguments: Sequence[str], commands: Mapping[str, type]) -> Any:
     if command and command not in commands and not command.startswith("-"):
         raise ConfigError(
             f"unknown command {command!r}{nearest(command, commands)}; "
-            f"use one of {', '.join(commands)}; see {PROGRAM} --help"
+            f"use one of {', '.join(commands)}; see {program} --help"
         )
     try:
         with _captured() as printed:
-            settings = _parse(arguments, commands)
+            settings = _parse(arguments, commands, program, description)
         _refuse_folder(arguments, settings)
         return settings
     except SystemExit as stop:
         if stop.code:
             command = f"{command} " if command in commands else ""
             problem = _statement(printed.getvalue())
-            raise ConfigError(f"{problem}; see {PROGRAM} {command}--help") from None
+            raise ConfigError(f"{problem}; see {program} {command}--help") from None
     with standard_output():
         try:
-            return _parse(arguments, commands)  # help: once more, as the terminal shows it
+            # Help: once more, as the terminal shows it.
+            return _parse(arguments, commands, program, description)
         finally:
             sys.stdout.flush()
 
 
-def _parse(arguments: Sequence[str], commands: Mapping[str, type]) -> Any:
+def _parse(
+    arguments: Sequence[str], commands: Mapping[str, type], program: str, description: str
+) -> Any:
     return tyro.extras.subcommand_cli_from_dict(
         dict(commands),
-        prog=PROGRAM,
-        description=_DESCRIPTION,
+        prog=program,
+        description=description,
         args=arguments,
         config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
         registry=_registry(commands.values()),

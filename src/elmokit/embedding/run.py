@@ -1,7 +1,6 @@
 """`elmo embed`: a file in, a file of vectors out, in parts that survive a crash."""
 
 import codecs
-import contextlib
 import dataclasses
 import hashlib
 import io
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmokit.embedding.computing import threads
 from elmokit.embedding.embedder import BATCH_TOKENS, Embedder
 from elmokit.embedding.parts import PartedOutput
 from elmokit.embedding.place import check_place
@@ -54,7 +54,7 @@ def embed_file(settings: EmbedSettings) -> Mapping[str, int]:
     """
     started = time.monotonic()
     _check(settings)
-    with _threads(settings.threads):
+    with threads(settings.threads):
         emb = Embedder.from_pretrained(
             settings.model,
             device=settings.device,
@@ -286,15 +286,3 @@ def _load_state(data: bytes | None, device: torch.device) -> State | None:
         return None
     parts = torch.load(io.BytesIO(data), weights_only=True, map_location=device)
     return State(*parts)
-
-
-@contextlib.contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    """Runs with a number of CPU threads, and gives the old number back."""
-    before = torch.get_num_threads()
-    try:
-        if number is not None:
-            torch.set_num_threads(number)
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -33,15 +33,19 @@ def read_conllu(lines: Iterable[tuple[int, str]], name: str) -> Iterator[Row]:
         if line.startswith("#"):
             continue
         words = [] if words is None else words
-        form = _read_form(line, f"{name}: line {number}")
-        if form is not None:
-            words.append(form)
+        columns = read_word(line, f"{name}: line {number}")
+        if columns is not None:
+            words.append(columns[1])
     if words is not None:
         yield Row(tuple(words), first)
 
 
-def _read_form(line: str, where: str) -> str | None:
-    """Returns the form of a word, or None for a line that is no word."""
+def read_word(line: str, where: str) -> list[str] | None:
+    """Returns the columns of a word, or None for a line that is no word.
+
+    Raises:
+        InputError: The line has not ten columns, or its id is not of a kind that CoNLL-U has.
+    """
     columns = line.split("\t")
     if len(columns) != _NUM_COLUMNS:
         raise InputError(
@@ -49,7 +53,7 @@ def _read_form(line: str, where: str) -> str | None:
             "separated by tabs; if this is another format, name it with --format"
         )
     if _WORD_ID.fullmatch(columns[0]):
-        return columns[1]
+        return columns
     if _OTHER_ID.fullmatch(columns[0]):
         return None
     raise InputError(

@@ -25,7 +25,7 @@ def read_jsonl(lines: Iterable[tuple[int, str]], name: str, tokenizer: Tokenizer
         if not line.strip():
             continue
         where = f"{name}: line {number}"
-        record = _parse(line, where)
+        record = parse_record(line, where)
         if "tokens" in record:
             yield Row(_check_strings(record["tokens"], where), number)
         elif "text" not in record:
@@ -38,7 +38,12 @@ def read_jsonl(lines: Iterable[tuple[int, str]], name: str, tokenizer: Tokenizer
             yield cut_row(record["text"], number, tokenizer)
 
 
-def _parse(line: str, where: str) -> dict[str, Any]:
+def parse_record(line: str, where: str) -> dict[str, Any]:
+    """Returns the JSON object of a line.
+
+    Raises:
+        InputError: The line is not JSON, or another value.
+    """
     try:
         record = json.loads(line)
     except json.JSONDecodeError as error:
@@ -48,9 +53,7 @@ def _parse(line: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # a number of too many digits, too many brackets
         raise InputError(f"{where}: not JSON that can be read ({error})") from None
     if not isinstance(record, dict):
-        raise InputError(
-            f"{where}: expected an object with 'tokens' or 'text', found {_shown(record)}"
-        )
+        raise InputError(f"{where}: expected an object with named fields, found {_shown(record)}")
     return record
 
 

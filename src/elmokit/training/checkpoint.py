@@ -1,14 +1,16 @@
 """The state of a run on disk, so that it goes on bit for bit, and what may differ when it does."""
 
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from elmokit.checkpoints.files import reason
+from elmokit.config import Section
 from elmokit.embedding.manifest import move_into_place
 from elmokit.errors import CheckpointError, OutputError
-from elmokit.training.config import MAY_CHANGE, TrainConfig
+from elmokit.training.config import MAY_CHANGE
 
 CHECKPOINT = "checkpoint.pt"
 """Name of the file in a run's directory."""
@@ -16,7 +18,7 @@ CHECKPOINT = "checkpoint.pt"
 VERSION = 1
 
 
-def save(run_dir: Path, config: TrainConfig, content: dict[str, Any]) -> None:
+def save(run_dir: Path, config: Section, content: dict[str, Any]) -> None:
     """Puts a checkpoint in the place of the last one; a crash leaves one or the other.
 
     Args:
@@ -41,12 +43,13 @@ def save(run_dir: Path, config: TrainConfig, content: dict[str, Any]) -> None:
         ) from None
 
 
-def load(run_dir: Path, config: TrainConfig) -> dict[str, Any]:
+def load(run_dir: Path, config: Section, *, may_change: Set[str] = MAY_CHANGE) -> dict[str, Any]:
     """Reads a checkpoint for a run that goes on.
 
     Args:
         run_dir: The run's directory.
         config: The run as it is to go on.
+        may_change: Settings that may differ.
 
     Raises:
         CheckpointError: There is none, or it is damaged.
@@ -64,22 +67,25 @@ def load(run_dir: Path, config: TrainConfig) -> dict[str, Any]:
         ) from None
     if version != VERSION:
         raise CheckpointError(f"{path}: version {version}, this elmokit reads {VERSION}")
-    check_settings(run_dir, began, config)
+    check_settings(run_dir, began, config, may_change=may_change)
     return content
 
 
-def check_settings(run_dir: Path, began: dict[str, Any], config: TrainConfig) -> None:
+def check_settings(
+    run_dir: Path, began: dict[str, Any], config: Section, *, may_change: Set[str] = MAY_CHANGE
+) -> None:
     """Makes sure that a run goes on as it began.
 
     Args:
         run_dir: The run's directory.
         began: `to_dict` of the configuration it began with.
         config: The run as it is to go on.
+        may_change: Settings that may differ.
 
     Raises:
         OutputError: A setting differs that must not; the message has each, then and now.
     """
-    changes = differences(began, config.to_dict())
+    changes = differences(began, config.to_dict(), may_change=may_change)
     if changes:
         raise OutputError(
             f"{run_dir}: cannot resume with other settings ({'; '.join(changes)}); change them "
@@ -87,13 +93,15 @@ def check_settings(run_dir: Path, began: dict[str, Any], config: TrainConfig) ->
         )
 
 
-def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+def differences(
+    old: dict[str, Any], new: dict[str, Any], *, may_change: Set[str] = MAY_CHANGE
+) -> list[str]:
     """Returns `key: old -> new` for each setting that differs and must not."""
     before, after = _flat(old), _flat(new)
     return [
         f"{key}: {before.get(key)} -> {after.get(key)}"
         for key in sorted({*before, *after})
-        if key not in MAY_CHANGE and before.get(key) != after.get(key)
+        if key not in may_change and before.get(key) != after.get(key)
     ]
 
 

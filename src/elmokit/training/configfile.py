@@ -33,18 +33,39 @@ def read_config(path: Path, settings: Sequence[str] = ()) -> TrainConfig:
             missing or of a wrong type.
         MissingExtraError: pyyaml is not installed.
     """
-    data = _load(_read(path), str(path))
-    if data is None:
-        data = {}
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: expected sections such as 'data:', found {type(data).__name__}")
+    data = read_settings(path)
     for section in _SECTIONS:
         if section in data and data[section] is None:
             del data[section]
-    for setting in settings:
-        _set(data, setting)
+    apply_settings(data, settings)
     _wrap_lists(data)
     return TrainConfig.from_dict(data, where=f"{path} with --set" if settings else str(path))
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Reads a YAML file of named settings and sections of them.
+
+    Raises:
+        ConfigError: The file cannot be read or holds something else.
+        MissingExtraError: pyyaml is not installed.
+    """
+    data = _load(_read(path), str(path))
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected sections such as 'data:', found {type(data).__name__}")
+    return data
+
+
+def apply_settings(data: dict[str, Any], settings: Sequence[str]) -> None:
+    """Sets each `key=value` in nested settings, with sections joined by dots.
+
+    Raises:
+        ConfigError: A setting is not of that form.
+        MissingExtraError: pyyaml is not installed.
+    """
+    for setting in settings:
+        _set(data, setting)
 
 
 def _read(path: Path) -> str:

@@ -14,6 +14,7 @@ import torch
 
 from elmokit.checkpoints.files import expanded, reason
 from elmokit.checkpoints.tensorflow import OptimizerState
+from elmokit.embedding.computing import threads
 from elmokit.errors import OutputError, TrainingError
 from elmokit.training import checkpoint, run_directory
 from elmokit.training.build import structure
@@ -62,7 +63,7 @@ def pretrain(config: TrainConfig, *, resume: bool = False) -> Path:
     run_dir = expanded(config.run_dir)
     with (
         joined(config.device) as processes,
-        _threads(config.threads),
+        threads(config.threads),
         _short_memory_told(),
         contextlib.ExitStack() as stack,
     ):
@@ -364,17 +365,6 @@ def _short_memory_told() -> Iterator[None]:
             "the word list or the model smaller, in a new run_dir; nothing is overwritten "
             f"({reason(error)})"
         ) from None
-
-
-@contextlib.contextmanager
-def _threads(number: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    if number is not None:
-        torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _exp(loss: float) -> float:

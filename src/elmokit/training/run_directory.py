@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,11 +152,25 @@ def write_model(bilm: BiLM, run_dir: Path, name: str = MODEL) -> None:
     Raises:
         OutputError: The disk is full or refuses; the last one is kept.
     """
-    place, new, old = (run_dir / f"{name}{suffix}" for suffix in ("", _NEW, _OLD))
+    checkpoint = bilm.to_checkpoint()
+    replace_directory(run_dir / name, lambda new: write_checkpoint(checkpoint, new))
+
+
+def replace_directory(place: Path, write: Callable[[Path], object]) -> None:
+    """Puts a directory in the place of the last one; a crash leaves one or the other.
+
+    Args:
+        place: Where it is to be; `tidy` brings back the last one after a crash in between.
+        write: Makes the new one at the path given.
+
+    Raises:
+        OutputError: The disk is full or refuses; the last one is kept.
+    """
+    new, old = (place.with_name(f"{place.name}{suffix}") for suffix in (_NEW, _OLD))
     try:
         _remove(new)
         _remove(old)
-        write_checkpoint(bilm.to_checkpoint(), new)
+        write(new)
         if place.exists():
             place.rename(old)
         new.rename(place)

@@ -1,0 +1,1 @@
+"""One module a data format: lines to examples, and predictions back to lines. No torch."""

@@ -1,0 +1,52 @@
+"""What readers make of files: examples of the tasks, each with its place for messages."""
+
+from dataclasses import dataclass
+
+from elmokit.tasks.metrics.spans import Scheme
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """Words with a tag each."""
+
+    name: str
+    """The file."""
+    lines: tuple[int, ...]
+    """Line of each word."""
+    tokens: tuple[str, ...]
+    """The words; at least one."""
+    tags: tuple[str, ...] | None = None
+    """A tag per word, if tags were asked for."""
+    scheme: Scheme | None = None
+    """How the tags of the file write spans; None if they write none."""
+
+    @property
+    def where(self) -> str:
+        """Place for messages."""
+        return f"{self.name}: line {self.lines[0]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Words with one label."""
+
+    where: str
+    """Place for messages."""
+    tokens: tuple[str, ...]
+    """The words; at least one."""
+    label: str | None = None
+    """What the text is, if that was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two texts with one label."""
+
+    where: str
+    """Place for messages."""
+    premise: tuple[str, ...]
+    """Words of the first; at least one."""
+    hypothesis: tuple[str, ...]
+    """Words of the second; at least one."""
+    label: str | None = None
+    """How they stand to each other, if that was asked for."""

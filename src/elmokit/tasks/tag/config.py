@@ -1,0 +1,30 @@
+"""Settings of `tag`; needs no torch."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from elmokit.tasks.config import DataSection
+from elmokit.tasks.metrics.spans import InvalidPolicy
+from elmokit.tasks.readers.conllu import Field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagData(DataSection):
+    """CoNLL-U, or columns with a word a line."""
+
+    format: Literal["auto", "conllu", "columns"] = "auto"
+    """auto: CoNLL-U if the name of the training file ends in .conllu, else columns."""
+    field: Field = "upos"
+    """Column of CoNLL-U."""
+    column: int = -1
+    """Where tags are in columns: 1 for the first column, -1 for the last."""
+    invalid_tags: InvalidPolicy = "refuse"
+    """What becomes of an impossible sequence of tags that write spans, such as chunks. conlleval:
+    read as CoNLL's scorer does. discard: no span."""
+
+    @property
+    def is_conllu(self) -> bool:
+        """Whether files are CoNLL-U."""
+        if self.format == "auto":
+            return ".conllu" in self.train.lower()
+        return self.format == "conllu"

@@ -1,0 +1,108 @@
+"""A tag for each word: biLSTM over word vectors, with a CRF or a softmax on top (paper, section 4).
+
+Letters: B rows, T time, K tags.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+from elmokit.config import Section
+from elmokit.tasks.config import TokensSection, check_least, check_share
+from elmokit.tasks.crf import CRF, moves
+from elmokit.tasks.elmo_at import ElmoAt
+from elmokit.tasks.encoder import BiLSTM
+from elmokit.tasks.metrics.spans import Scheme
+from elmokit.tasks.readers.items import Sentence
+from elmokit.tasks.task import TaskModel
+from elmokit.tasks.tokens import TokenVectors, lengths_of
+
+_IGNORED = -100
+"""What cross-entropy passes over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaggerSection(Section):
+    """The tagger."""
+
+    tokens: TokensSection = field(default_factory=TokensSection)
+    """What a word is."""
+    hidden_dim: int = 200
+    """Width of the LSTM in each direction."""
+    num_layers: int = 2
+    """Layers of the LSTM."""
+    dropout: float = 0.5
+    """Chance of dropping an element of the LSTM's output, and between its layers."""
+    crf: bool = True
+    """Score whole sequences of tags, or each tag by itself."""
+
+    def __post_init__(self) -> None:
+        check_least(1, self, "hidden_dim", "num_layers")
+        check_share(self, "dropout")
+
+
+class Tagger(TaskModel[Sentence, tuple[str, ...]]):
+    """The model of `ner` and `tag`."""
+
+    def __init__(
+        self,
+        section: TaggerSection,
+        words: Sequence[str],
+        tags: Sequence[str],
+        scheme: Scheme | None,
+        elmo: ElmoAt | None,
+    ) -> None:
+        """Draws the weights.
+
+        Args:
+            section: Its sizes.
+            words: Those with a vector of their own.
+            tags: What it chooses from.
+            scheme: How tags write spans, for the CRF to forbid the impossible; None if they do not.
+            elmo: ELMo at its places.
+        """
+        super().__init__()
+        places = elmo.section.places if elmo else ()
+        elmo_dim = elmo.dim if elmo else 0
+        self.elmo = elmo
+        self.tokens = TokenVectors(section.tokens, words, elmo_dim * ("input" in places))
+        self.encoder = BiLSTM(
+            self.tokens.dim, section.hidden_dim, section.num_layers, section.dropout
+        )
+        self.dropout = nn.Dropout(section.dropout)
+        self.output = nn.Linear(self.encoder.dim + elmo_dim * ("output" in places), len(tags))
+        self.crf = CRF(moves(tags, scheme)) if section.crf else None
+        self._tags = list(tags)
+        self._ids = {tag: place for place, tag in enumerate(tags)}
+
+    def scores(self, items: Sequence[Sentence]) -> tuple[Tensor, Tensor]:
+        """Returns (B, T, K) scores of tags before the CRF or softmax, and (B,) lengths."""
+        sentences = [item.tokens for item in items]
+        lengths = lengths_of(sentences, self.output.weight.device)
+        mixes = self.elmo(sentences) if self.elmo else {}
+        encoded = self.encoder(self.tokens(sentences, mixes.get("input")), lengths)
+        found = [self.dropout(encoded), *([mixes["output"]] if "output" in mixes else [])]
+        return self.output(torch.cat(found, dim=2)), lengths
+
+    def loss(self, items: Sequence[Sentence]) -> Tensor:
+        """Returns the mean negative log-likelihood: of sentences with a CRF, else of words."""
+        scores, lengths = self.scores(items)
+        rows = [torch.tensor([self._ids[tag] for tag in item.tags or ()]) for item in items]
+        tags = pad_sequence(rows, batch_first=True, padding_value=_IGNORED).to(scores.device)
+        if self.crf is not None:
+            return self.crf(scores, tags.clamp(min=0), lengths).mean()  # type: ignore[no-any-return]
+        return F.cross_entropy(scores.flatten(0, 1), tags.flatten(), ignore_index=_IGNORED)
+
+    def predict(self, items: Sequence[Sentence]) -> list[tuple[str, ...]]:
+        """Returns the tags of each sentence."""
+        scores, lengths = self.scores(items)
+        if self.crf is not None:
+            paths = self.crf.decode(scores, lengths)
+        else:
+            best = scores.argmax(dim=2).tolist()
+            paths = [row[:length] for row, length in zip(best, lengths.tolist(), strict=True)]
+        return [tuple(self._tags[tag] for tag in path) for path in paths]
