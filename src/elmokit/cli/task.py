@@ -142,6 +142,10 @@ def train(settings: TaskTrainSettings) -> None:
         if value is not None:
             _put(data, key, value)
     apply_settings(data, settings.set)
+    files = data.get("data") or {}
+    for name in ("train", "dev"):
+        if isinstance(files, dict) and name not in files:
+            raise ConfigError(f"data.{name}: is missing; give a file with --{name}")
     config = task.config.from_dict(data, where=str(settings.config or "settings"))
     results = train_task(task, config, resume=settings.resume)
     say(

@@ -151,6 +151,8 @@ def predict_file(
     """
     if output.exists() and not overwrite:
         raise OutputError(f"{output}: exists; give another file, or --overwrite")
+    if not output.parent.is_dir():
+        raise OutputError(f"{output}: its folder does not exist; make it first")
     task, config, lists = trained.task, trained.config, trained.lists
     with threads(config.threads):
         reading = task.read(source, config, "predict", lists, format)

@@ -134,7 +134,10 @@ def load(
         for name, entries in read_json(directory / LISTS).items()
     }
     bilm = None if needed is None else _bilm(directory, config, needed)
-    trained = _build(found, config, lists, bilm, needed)
+    try:
+        trained = _build(found, config, lists, bilm, needed)
+    except KeyError as error:
+        raise CheckpointError(f"{directory / LISTS}: the list {error} is missing") from None
     _restore(trained.model, directory / TENSORS)
     trained.model.eval()
     return trained
