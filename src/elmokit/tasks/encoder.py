@@ -3,12 +3,15 @@
 Letters: B rows, T time, I input width, H width of a direction.
 """
 
+import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class BiLSTM(nn.Module):
     """Layers of forward and backward LSTMs, with dropout between them.
+
+    The backward LSTM reads each row reversed in place, so that rows need not be packed: learning
+    from packed rows, torch fills a gradient of all steps anew at every step.
 
     Attributes:
         dim: 2H, width of an output.
@@ -16,15 +19,13 @@ class BiLSTM(nn.Module):
 
     def __init__(self, input_dim: int, hidden_dim: int, num_layers: int, dropout: float) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(
-            input_dim,
-            hidden_dim,
-            num_layers,
-            batch_first=True,
-            bidirectional=True,
-            dropout=dropout if num_layers > 1 else 0.0,
-        )
         self.dim = 2 * hidden_dim
+        widths = [input_dim] + [self.dim] * (num_layers - 1)
+        self.forwards, self.backwards = (
+            nn.ModuleList(nn.LSTM(width, hidden_dim, batch_first=True) for width in widths)
+            for _ in ("forward", "backward")
+        )
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         """Encodes rows.
@@ -36,8 +37,17 @@ class BiLSTM(nn.Module):
         Returns:
             (B, T, 2H); rows of padding are zero.
         """
-        packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        outputs, _ = pad_packed_sequence(
-            self.lstm(packed)[0], batch_first=True, total_length=inputs.size(1)
-        )
-        return outputs
+        steps = torch.arange(inputs.size(1), device=inputs.device).expand(inputs.shape[:2])
+        inside = steps < lengths[:, None]
+        reversal = torch.where(inside, lengths[:, None] - 1 - steps, steps)[:, :, None]
+        for depth, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
+            inputs = self.dropout(inputs) if depth else inputs
+            forward, _ = ahead(inputs)
+            backward, _ = back(_reordered(inputs, reversal))
+            inputs = torch.cat([forward, _reordered(backward, reversal)], dim=2)
+        return inputs.masked_fill(~inside[:, :, None], 0.0)
+
+
+def _reordered(rows: Tensor, places: Tensor) -> Tensor:
+    """(B, T, W) -> (B, T, W), each row's steps by (B, T, 1) places."""
+    return rows.gather(1, places.expand(-1, -1, rows.size(2)))

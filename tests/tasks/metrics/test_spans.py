@@ -15,6 +15,7 @@ from elmokit.tasks.metrics.spans import (
     is_tag,
     may_follow,
     score_spans,
+    tags_of,
 )
 
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
@@ -143,6 +144,13 @@ def test_scores_count_by_label():
         "Y": 0.0,
         "Z": 0.0,
     }
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_tags_of_labels_are_all_that_writing_needs(scheme):
+    tags = tags_of({"Y", "X"}, scheme)
+    assert set(tags) == {tag for sequence in all_sequences(scheme) for tag in sequence}
+    assert tags[0] == "O"
 
 
 def test_scores_of_nothing_are_zero():

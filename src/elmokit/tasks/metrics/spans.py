@@ -100,6 +100,12 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
     return min(schemes, key=invalid.__getitem__)
 
 
+def tags_of(labels: Iterable[str], scheme: Scheme) -> list[str]:
+    """Returns every tag that spans with these labels may need, `O` first."""
+    prefixes = _PREFIXES if scheme == "BIOES" else ("B", "I")
+    return [OUTSIDE, *(f"{prefix}-{label}" for label in sorted(labels) for prefix in prefixes)]
+
+
 def is_tag(tag: str) -> bool:
     """Tells whether a tag is `O` or a prefix with a label."""
     return tag == OUTSIDE or (tag[:1] in _PREFIXES and tag[1:2] == "-" and len(tag) > 2)

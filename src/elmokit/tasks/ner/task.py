@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.metrics.spans import Scheme, decode, encode, score_spans
+from elmokit.tasks.metrics.spans import Scheme, decode, encode, score_spans, tags_of
 from elmokit.tasks.ner.config import NerData
 from elmokit.tasks.readers.columns import Columns, write_columns
 from elmokit.tasks.readers.items import Sentence
@@ -59,8 +59,7 @@ class Ner(TaggingTask):
 
     def tag_list(self, items: Sequence[Sentence]) -> Sequence[str]:
         """Returns O, and every tag of every label."""
-        labels = sorted({span.label for item in items for span in decode(item.tags or ())})
-        return ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BIES")]
+        return tags_of({span.label for item in items for span in decode(item.tags or ())}, _INSIDE)
 
     def crf_scheme(self, lists: Lists) -> Scheme | None:
         """Returns BIOES."""

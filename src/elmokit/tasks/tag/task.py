@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.metrics.classification import score_labels
-from elmokit.tasks.metrics.spans import Scheme, decode, score_spans
+from elmokit.tasks.metrics.spans import Scheme, decode, score_spans, tags_of
 from elmokit.tasks.readers.columns import Columns, write_columns
 from elmokit.tasks.readers.conllu import Conllu, write_conllu
 from elmokit.tasks.readers.items import Sentence
@@ -59,8 +59,11 @@ class Tag(TaggingTask):
         return checked(reading, scheme, data.invalid_tags, skip_bad=data.skip_bad)
 
     def tag_list(self, items: Sequence[Sentence]) -> Sequence[str]:
-        """Returns the tags that occur."""
-        return sorted({tag for item in items for tag in item.tags or ()})
+        """Returns the tags that occur; of spans every tag of every label that does."""
+        scheme = items[0].scheme
+        if scheme is None:
+            return sorted({tag for item in items for tag in item.tags or ()})
+        return tags_of({span.label for item in items for span in decode(item.tags or ())}, scheme)
 
     def crf_scheme(self, lists: Lists) -> Scheme | None:
         """Returns the scheme of the training file."""
