@@ -5,6 +5,7 @@ Files have 20 examples; `text` has plain lines, one of them blank.
 
 import json
 import shutil
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,7 +31,7 @@ class Cut(BaseException):
     """A run is cut off; nothing in the program expects it."""
 
 
-class TaskContract:
+class TaskContract(ABC):
     """Tests of a task; subclasses fill in the class attributes."""
 
     name: ClassVar[str]
@@ -227,13 +228,13 @@ class TaskContract:
         assert main([*command, "-o", str(output), "--format", "text", *device]) == 0
         self.check_written_from_text(output.read_text(encoding="utf-8"))
 
+    @abstractmethod
     def check_written(self, written: str) -> None:
         """Checks what is predicted for `content`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_written_from_text(self, written: str) -> None:
         """Checks what is predicted for `text`."""
-        raise NotImplementedError
 
 
 def records(run_dir: Path) -> list[dict[str, Any]]:

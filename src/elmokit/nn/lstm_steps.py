@@ -54,8 +54,6 @@ class Trace(NamedTuple):
 
     outputs: Tensor
     """(N, D)"""
-    last_cells: Tensor
-    """(B, H) after each row's last step."""
     cells: Tensor
     """(N, H) after each step; empty without a gradient."""
     gates: list[Tensor]
@@ -116,8 +114,12 @@ class Steps:
             projection if projection is None else projection.to(product_type),
         )
 
-    def forward(self, reading: Reading, *, for_gradient: bool) -> Trace:
-        """Runs all steps; without a gradient in the memory of a chunk."""
+    def forward(self, reading: Reading, *, for_gradient: bool) -> tuple[Trace, Tensor]:
+        """Runs all steps; without a gradient in the memory of a chunk.
+
+        Returns:
+            What was computed, and (B, H) the cell after each row's last step.
+        """
         h, c = reading.h, reading.c.clone()
         num_positions = len(reading.inputs)
         outputs = h.new_empty(num_positions, h.size(1))
@@ -133,7 +135,7 @@ class Steps:
                     cells[rows] = c[:size]
             if for_gradient:
                 kept.append(gates)
-        return Trace(outputs, c, cells, kept)
+        return Trace(outputs, cells, kept), c
 
     def _step(self, gates: Tensor, h: Tensor, c: Tensor, output: Tensor) -> Tensor:
         """Makes a step: `gates` (b, 4H), `c` (b, H), `output` (b, D) in place; returns the last."""
@@ -160,7 +162,7 @@ class Steps:
 
         Args:
             reading: What `forward` read.
-            trace: What it returned for this.
+            trace: What it computed.
             outputs: (N, D) gradient by the outputs.
             last_cells: (B, H) gradient by the last cells.
         """

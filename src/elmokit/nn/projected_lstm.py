@@ -76,8 +76,8 @@ def run_layers(
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in flat):
         results = _RunLayers.apply(config, kind, sizes, *flat)  # type: ignore[no-untyped-call]  # torch
         return list(zip(results[::2], results[1::2], strict=True))
-    traces = _run(config, kind, _grouped(sizes, flat), for_gradient=False)
-    return [(trace.outputs, trace.last_cells) for trace in traces]
+    runs = _run(config, kind, _grouped(sizes, flat), for_gradient=False)
+    return [(trace.outputs, last_cells) for trace, last_cells in runs]
 
 
 _Groups = list[tuple[Reading, Weights]]
@@ -95,11 +95,11 @@ class _RunLayers(torch.autograd.Function):
         sizes: tuple[tuple[int, ...], ...],
         *flat: Any,
     ) -> tuple[Tensor, ...]:
-        traces = _run(config, kind, _grouped(sizes, flat), for_gradient=True)
-        ctx.settings = (config, kind, sizes, len(flat), [len(trace.gates) for trace in traces])
-        parts = [part for trace in traces for part in (trace.outputs, trace.cells, *trace.gates)]
+        runs = _run(config, kind, _grouped(sizes, flat), for_gradient=True)
+        ctx.settings = (config, kind, sizes, len(flat), [len(trace.gates) for trace, _ in runs])
+        parts = [part for trace, _ in runs for part in (trace.outputs, trace.cells, *trace.gates)]
         ctx.save_for_backward(*flat, *parts)
-        return tuple(part for trace in traces for part in (trace.outputs, trace.last_cells))
+        return tuple(part for trace, last_cells in runs for part in (trace.outputs, last_cells))
 
     @staticmethod
     @once_differentiable
@@ -110,7 +110,7 @@ class _RunLayers(torch.autograd.Function):
         computations = []
         for number, (reading, weights) in enumerate(groups):
             outputs, cells, *gates = islice(parts, 2 + num_chunks[number])
-            trace = Trace(outputs, gradients[2 * number + 1], cells, gates)
+            trace = Trace(outputs, cells, gates)
             computations.append(
                 functools.partial(
                     Steps(config, weights, kind).backward,
@@ -125,7 +125,7 @@ class _RunLayers(torch.autograd.Function):
 
 def _run(
     config: LSTMConfig, kind: torch.dtype, groups: _Groups, *, for_gradient: bool
-) -> list[Trace]:
+) -> list[tuple[Trace, Tensor]]:
     return side_by_side(
         [
             functools.partial(

@@ -105,6 +105,21 @@ class ElmoAt(nn.Module):
         return [in_order[place] for place in torch.argsort(batch.rows).tolist()]
 
 
+def dim_at(elmo: ElmoAt | None, place: str) -> int:
+    """Returns the width of ELMo's vectors at a place, 0 where it is not read."""
+    return elmo.dim if elmo is not None and place in elmo.section.places else 0
+
+
+def mixes_of(elmo: ElmoAt | None, sentences: Sequence[Sequence[str]]) -> Mapping[str, Tensor]:
+    """Returns the mix of each place where ELMo is read."""
+    return {} if elmo is None else elmo(sentences)
+
+
+def beside(vectors: Tensor, mix: Tensor | None) -> Tensor:
+    """Sets (B, T, 2D) ELMo beside (B, T, W) vectors, if it is read there."""
+    return vectors if mix is None else torch.cat([vectors, mix], dim=2)
+
+
 class FrozenLayers:
     """The layers of a biLM that does not learn, computed whenever they are asked for."""
 

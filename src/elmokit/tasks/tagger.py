@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 from elmokit.config import Section
 from elmokit.tasks.config import TokensSection, check_least, check_share
 from elmokit.tasks.crf import CRF, moves
-from elmokit.tasks.elmo_at import ElmoAt
+from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.metrics.spans import Scheme
 from elmokit.tasks.readers.items import Sentence
@@ -66,15 +66,13 @@ class Tagger(TaskModel[Sentence, tuple[str, ...]]):
             elmo: ELMo at its places.
         """
         super().__init__()
-        places = elmo.section.places if elmo else ()
-        elmo_dim = elmo.dim if elmo else 0
         self.elmo = elmo
-        self.tokens = TokenVectors(section.tokens, words, elmo_dim * ("input" in places))
+        self.tokens = TokenVectors(section.tokens, words, dim_at(elmo, "input"))
         self.encoder = BiLSTM(
             self.tokens.dim, section.hidden_dim, section.num_layers, section.dropout
         )
         self.dropout = nn.Dropout(section.dropout)
-        self.output = nn.Linear(self.encoder.dim + elmo_dim * ("output" in places), len(tags))
+        self.output = nn.Linear(self.encoder.dim + dim_at(elmo, "output"), len(tags))
         self.crf = CRF(moves(tags, scheme)) if section.crf else None
         self._tags = list(tags)
         self._ids = {tag: place for place, tag in enumerate(tags)}
@@ -83,10 +81,9 @@ class Tagger(TaskModel[Sentence, tuple[str, ...]]):
         """Returns (B, T, K) scores of tags before the CRF or softmax, and (B,) lengths."""
         sentences = [item.tokens for item in items]
         lengths = lengths_of(sentences, self.output.weight.device)
-        mixes = self.elmo(sentences) if self.elmo else {}
+        mixes = mixes_of(self.elmo, sentences)
         encoded = self.encoder(self.tokens(sentences, mixes.get("input")), lengths)
-        found = [self.dropout(encoded), *([mixes["output"]] if "output" in mixes else [])]
-        return self.output(torch.cat(found, dim=2)), lengths
+        return self.output(beside(self.dropout(encoded), mixes.get("output"))), lengths
 
     def loss(self, items: Sequence[Sentence]) -> Tensor:
         """Returns the mean negative log-likelihood: of sentences with a CRF, else of words."""

@@ -6,12 +6,11 @@ Letters: B rows, K labels.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor, nn
 
 from elmokit.config import Section
 from elmokit.tasks.config import TokensSection, check_least, check_share
-from elmokit.tasks.elmo_at import ElmoAt
+from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.labelling import LabelModel, mean_and_max
 from elmokit.tasks.readers.items import Text
@@ -55,21 +54,19 @@ class PooledClassifier(LabelModel[Text]):
             elmo: ELMo at its places.
         """
         super().__init__(labels)
-        places = elmo.section.places if elmo else ()
-        elmo_dim = elmo.dim if elmo else 0
         self.elmo = elmo
-        self.tokens = TokenVectors(section.tokens, words, elmo_dim * ("input" in places))
+        self.tokens = TokenVectors(section.tokens, words, dim_at(elmo, "input"))
         self.encoder = BiLSTM(
             self.tokens.dim, section.hidden_dim, section.num_layers, section.dropout
         )
-        width = self.encoder.dim + elmo_dim * ("output" in places)
+        width = self.encoder.dim + dim_at(elmo, "output")
         self.output = nn.Sequential(nn.Dropout(section.dropout), nn.Linear(2 * width, len(labels)))
 
     def scores(self, items: Sequence[Text]) -> Tensor:
         """Returns the (B, K) scores of labels."""
         sentences = [item.tokens for item in items]
         lengths = lengths_of(sentences, next(self.output.parameters()).device)
-        mixes = self.elmo(sentences) if self.elmo else {}
+        mixes = mixes_of(self.elmo, sentences)
         encoded = self.encoder(self.tokens(sentences, mixes.get("input")), lengths)
-        found = torch.cat([encoded, *([mixes["output"]] if "output" in mixes else [])], dim=2)
+        found = beside(encoded, mixes.get("output"))
         return self.output(mean_and_max(found, lengths))  # type: ignore[no-any-return]

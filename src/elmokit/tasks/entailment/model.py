@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from elmokit.config import Section
 from elmokit.tasks.config import TokensSection, check_least, check_share
-from elmokit.tasks.elmo_at import ElmoAt
+from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.labelling import LabelModel, attend, mean_and_max
 from elmokit.tasks.readers.items import Pair
@@ -58,12 +58,10 @@ class Esim(LabelModel[Pair]):
         """
         super().__init__(labels)
         hidden, dropout = section.hidden_dim, section.dropout
-        places = elmo.section.places if elmo else ()
-        elmo_dim = elmo.dim if elmo else 0
         self.elmo = elmo
-        self.tokens = TokenVectors(section.tokens, words, elmo_dim * ("input" in places))
+        self.tokens = TokenVectors(section.tokens, words, dim_at(elmo, "input"))
         self.encoder = BiLSTM(self.tokens.dim, hidden, 1, dropout)
-        width = self.encoder.dim + elmo_dim * ("output" in places)
+        width = self.encoder.dim + dim_at(elmo, "output")
         self.projection = nn.Sequential(
             nn.Linear(4 * width, hidden), nn.ReLU(), nn.Dropout(dropout)
         )
@@ -92,10 +90,9 @@ class Esim(LabelModel[Pair]):
     def _encode(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """(B, T, W) vectors, and (B,) lengths."""
         lengths = lengths_of(sentences, next(self.output.parameters()).device)
-        mixes = self.elmo(sentences) if self.elmo else {}
+        mixes = mixes_of(self.elmo, sentences)
         encoded = self.encoder(self.tokens(sentences, mixes.get("input")), lengths)
-        found = [encoded, *([mixes["output"]] if "output" in mixes else [])]
-        return torch.cat(found, dim=2), lengths
+        return beside(encoded, mixes.get("output")), lengths
 
     def _compose(self, own: Tensor, other: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, W) twice -> (B, 4H)."""

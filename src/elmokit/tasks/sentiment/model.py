@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from elmokit.config import Section
 from elmokit.tasks.config import TokensSection, check_least, check_share
-from elmokit.tasks.elmo_at import ElmoAt
+from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.labelling import LabelModel, attend, inside, mean_and_max
 from elmokit.tasks.readers.items import Text
@@ -61,15 +61,13 @@ class BiattentiveClassifier(LabelModel[Text]):
         """
         super().__init__(labels)
         hidden, dropout = section.hidden_dim, section.dropout
-        places = elmo.section.places if elmo else ()
-        elmo_dim = elmo.dim if elmo else 0
         self.elmo = elmo
-        self.tokens = TokenVectors(section.tokens, words, elmo_dim * ("input" in places))
+        self.tokens = TokenVectors(section.tokens, words, dim_at(elmo, "input"))
         self.before = nn.Sequential(
             nn.Linear(self.tokens.dim, hidden), nn.ReLU(), nn.Dropout(dropout)
         )
         self.encoder = BiLSTM(hidden, hidden, 1, dropout)
-        width = self.encoder.dim + elmo_dim * ("output" in places)
+        width = self.encoder.dim + dim_at(elmo, "output")
         self.integrator = BiLSTM(3 * width, hidden, 1, dropout)
         self.attention = nn.Linear(self.integrator.dim, 1)
         self.output = nn.Sequential(
@@ -85,9 +83,9 @@ class BiattentiveClassifier(LabelModel[Text]):
         """Returns the (B, K) scores of labels."""
         sentences = [item.tokens for item in items]
         lengths = lengths_of(sentences, self.attention.weight.device)
-        mixes = self.elmo(sentences) if self.elmo else {}
+        mixes = mixes_of(self.elmo, sentences)
         encoded = self.encoder(self.before(self.tokens(sentences, mixes.get("input"))), lengths)
-        found = torch.cat([encoded, *([mixes["output"]] if "output" in mixes else [])], dim=2)
+        found = beside(encoded, mixes.get("output"))
         seen = attend(found @ found.transpose(1, 2), lengths, found)  # (B, T, W)
         both = torch.cat([found, found - seen, found * seen], dim=2)
         return self.output(self._pools(self.integrator(both, lengths), lengths))  # type: ignore[no-any-return]
