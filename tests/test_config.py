@@ -44,6 +44,7 @@ lstm_configs = st.builds(
     skip_connections=st.booleans(),
     forget_bias=st.floats(-2, 2),
 )
+_FACTS = st.dictionaries(st.text(), st.one_of(st.text(), st.floats(allow_nan=False)), max_size=3)
 cards = st.builds(
     Card,
     name=_TEXTS,
@@ -54,6 +55,8 @@ cards = st.builds(
     provenance=_TEXTS,
     state=st.sampled_from(["fresh", "carry"]),
     notes=_TEXTS,
+    training=_FACTS,
+    results=_FACTS,
 )
 bilm_configs = st.one_of(
     st.builds(BiLMConfig, lstm=lstm_configs, characters=cnn_configs),

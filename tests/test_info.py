@@ -75,12 +75,16 @@ def test_the_card_is_told(tmp_path):
         licence="CC0-1.0",
         provenance="trained here",
         notes="for tea only",
+        training={"steps": 12_000, "text": "leaves"},
+        results={"perplexity": 61.5},
     )
     bilm = char_bilm().with_card(**card.to_dict())
     facts = describe(saved(bilm, tmp_path / "m"))
     assert facts["model"] == "tea-elmo"
     for name in ("language", "tokenizer", "case", "licence", "provenance", "notes"):
         assert facts[name] == getattr(card, name)
+    assert facts["trained on"] == "steps: 12,000.0; text: leaves"
+    assert facts["measured"] == "perplexity: 61.5"
 
 
 def test_a_softmax_is_told(tmp_path):

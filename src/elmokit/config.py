@@ -216,7 +216,8 @@ class Card(Section):
     language: str | None = None
     """Language or kind of sequences it was trained on."""
     tokenizer: str | None = None
-    """How its training text was cut into tokens."""
+    """How its training text was cut into tokens; running text is cut with it where it is the name
+    of a tokeniser of ours, such as `spacy:en`."""
     case: str | None = None
     """How letters were treated, such as "cased" or "lower"."""
     licence: str | None = None
@@ -227,6 +228,10 @@ class Card(Section):
     """State policy the model was fine-tuned with, and is to be used with."""
     notes: str | None = None
     """Anything else."""
+    training: Mapping[str, str | float] = dataclasses.field(default_factory=dict)
+    """How it was trained: text, steps, tokens, hours and the like, by name."""
+    results: Mapping[str, str | float] = dataclasses.field(default_factory=dict)
+    """What was measured with it, such as perplexities on held-out text, by name."""
 
 
 def parse(kind: type[_T], data: object, where: str) -> _T:

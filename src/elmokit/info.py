@@ -1,6 +1,7 @@
 """What a model is, in words: the facts that `elmo info` prints."""
 
 import os
+from collections.abc import Mapping
 
 from elmokit import checkpoints
 from elmokit.characters import ByteAlphabet
@@ -40,8 +41,17 @@ def describe(source: str | os.PathLike[str]) -> dict[str, str]:
         "licence": card.licence or "not recorded",
         "provenance": card.provenance,
         "notes": card.notes,
+        "trained on": _listed(card.training),
+        "measured": _listed(card.results),
     }
     return {name: text for name, text in facts.items() if text}
+
+
+def _listed(values: Mapping[str, str | float]) -> str:
+    return "; ".join(
+        f"{name}: {value if isinstance(value, str) else format(value, ',')}"
+        for name, value in values.items()
+    )
 
 
 def _shape(config: BiLMConfig) -> dict[str, str]:

@@ -76,7 +76,7 @@ class BiLM(nn.Module):
         """Loads a checkpoint of any known format, in evaluation mode, on the CPU.
 
         Args:
-            source: A directory, zip or tar file, `hub:owner/name`, or "default".
+            source: A directory, zip or tar file, `hub:owner/name`, "default" or "zh-hant".
             options: `options.json` of a loose AllenNLP or bilm-tf pair, instead of `source`.
             weights: HDF5 weights of such a pair.
             vocab: Word list of such a pair; needed for a word-id model and for `token_embeddings`.
@@ -136,17 +136,25 @@ class BiLM(nn.Module):
             card=self.card,
         )
 
-    def save_pretrained(self, path: str | os.PathLike[str], *, format: str = "native") -> None:
+    def save_pretrained(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "native",
+        dtype: checkpoints.StoredDtype = "float32",
+    ) -> None:
         """Writes the model as a directory.
 
         Args:
             path: The directory to make; it must not exist, or be empty.
             format: "native", or "allennlp" for options.json + weights.hdf5.
+            dtype: Number format of the weights in the file; "float16" halves it and rounds them
+                (native only).
 
         Raises:
             CheckpointError: The directory is taken, or the format cannot express the model.
         """
-        checkpoints.write(self.to_checkpoint(), Path(path), format=format)
+        checkpoints.write(self.to_checkpoint(), Path(path), format=format, dtype=dtype)
 
     @property
     def config(self) -> BiLMConfig:

@@ -4,9 +4,11 @@ import shutil
 import stat
 import tarfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from checkpoint_samples import assert_equal, copy_model, one_line, small_checkpoint
 
 from elmokit.checkpoints import convert, describe, detect, read, registry, write
@@ -298,3 +300,33 @@ def test_a_model_that_cannot_be_expressed_leaves_nothing(fixtures, tmp_path):
     with one_line("Unicode characters"):
         convert(fixtures / "B_efml_char_cnn", tmp_path / "new", to="allennlp")
     assert list(tmp_path.iterdir()) == []
+
+
+# Half the size
+
+
+def test_float16_halves_the_file_and_rounds_the_weights(fixtures, tmp_path):
+    source = fixtures / "A2_bilm_skip"
+    convert(source, tmp_path / "whole")
+    convert(source, tmp_path / "half", dtype="float16")
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("whole", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    whole, half = read(tmp_path / "whole"), read(tmp_path / "half")
+    for name, tensor in half.tensors.items():
+        assert tensor.dtype == torch.float32
+        assert torch.equal(tensor, whole.tensors[name].half().float()), name
+    write(half, tmp_path / "again", dtype="float16")
+    assert_equal(read(tmp_path / "again"), half)
+
+
+def test_float16_is_refused_where_it_cannot_be(fixtures, tmp_path):
+    with one_line("dtype", "allennlp", "float32 only"):
+        convert(fixtures / "A2_bilm_skip", tmp_path / "pair", to="allennlp", dtype="float16")
+    checkpoint = small_checkpoint()
+    name, tensor = next(iter(checkpoint.tensors.items()))
+    large = {**checkpoint.tensors, name: tensor.clone().fill_(1e5)}
+    with one_line(name, "65,504", "write float32"):
+        write(replace(checkpoint, tensors=large), tmp_path / "model", dtype="float16")
+    with one_line("dtype", "'bfloat16'", "float32, float16"):
+        write(checkpoint, tmp_path / "model", dtype="bfloat16")
+    assert not list(tmp_path.iterdir())

@@ -154,12 +154,13 @@ def test_a_broken_client_shows_its_own_cause(tmp_path, monkeypatch):
         source.locate("hub:owner/name")
 
 
-def test_default_is_the_bundled_model(monkeypatch, tmp_path):
+@pytest.mark.parametrize("name", ["default", "zh-hant"])
+def test_names_of_bundled_models(name, monkeypatch, tmp_path):
     monkeypatch.setattr(source, "__file__", str(tmp_path / "checkpoints/source.py"))
-    with one_line("default", "no bundled model"):
-        source.locate("default")
-    (tmp_path / "pretrained/default").mkdir(parents=True)
-    assert source.locate("default") == tmp_path / "pretrained/default"
+    with one_line(name, "no bundled model"):
+        source.locate(name)
+    (tmp_path / "pretrained" / name).mkdir(parents=True)
+    assert source.locate(name) == tmp_path / "pretrained" / name
 
 
 def test_reading_a_local_model_opens_no_connection(fixtures, tmp_path, monkeypatch):

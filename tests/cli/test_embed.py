@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmokit import Embedder, open_embeddings
+from elmokit import BiLM, Embedder, open_embeddings
 
 # A token of a file may hold white space; in Python that gives a warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the token holds white space:UserWarning")
@@ -39,7 +39,7 @@ def text(tmp_path):
 def embed(elmo, model, tmp_path):
     """Embeds a file and returns all rows as (tokens, vectors)."""
 
-    def run(source, *options, output="out.h5"):
+    def run(source, *options, output="out.h5", model=model):
         ran = elmo("embed", source, "-o", tmp_path / output, "--model", model, *options)
         assert (ran.code, ran.out) == (0, ""), ran
         assert not (tmp_path / f"{output}.parts").exists()
@@ -203,6 +203,37 @@ def test_a_zip_is_a_model_too(elmo, text, model, emb, tmp_path):
     assert ran.code == 0
     with open_embeddings(tmp_path / "out.npz") as stored:
         assert_rows([(stored.tokens(0), stored[0])], SENTENCES[:1], emb.embed(SENTENCES[:1]))
+
+
+@pytest.mark.parametrize(
+    ("recorded", "options", "tokens"),
+    [
+        ("spacy:en", (), ("I", "ca", "n't", ".")),
+        ("characters", (), tuple("Ican't.")),
+        ("spacy:en", ("--tokenizer", "words"), ("I", "can't", ".")),
+        ("cut before", (), ("I", "can't", ".")),
+        (None, (), ("I", "can't", ".")),
+    ],
+)
+def test_raw_text_is_cut_as_the_card_says(embed, model, tmp_path, recorded, options, tokens):
+    bilm = BiLM.from_pretrained(model).with_card(tokenizer=recorded)
+    bilm.save_pretrained(tmp_path / "carded")
+    (tmp_path / "a.txt").write_text("I can't.\n")
+    options = ("--format", "raw", *options)
+    rows = embed(tmp_path / "a.txt", *options, model=tmp_path / "carded")
+    assert [found for found, _ in rows] == [tokens]
+
+
+def test_a_card_that_names_spacy_where_it_is_missing(elmo, model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    BiLM.from_pretrained(model).with_card(tokenizer="spacy:en").save_pretrained(tmp_path / "m")
+    (tmp_path / "a.txt").write_text("I can't.\n")
+    arguments = ("embed", tmp_path / "a.txt", "-o", tmp_path / "a.h5", "--model", tmp_path / "m")
+    ran = elmo(*arguments, "--format", "raw")
+    assert ran.code == 2
+    assert "tokenizer spacy:en, as the model's card says" in ran.err
+    assert 'pip install "elmokit[spacy]", or name another one' in ran.err
+    assert elmo(*arguments).code == 0  # text that is cut already needs no tokeniser
 
 
 def test_the_model_that_ships_is_the_default(elmo, text, tmp_path):

@@ -28,6 +28,15 @@ def test_info_prints_a_fact_a_line(elmo, fixtures):
     assert len({line.index(line.split("  ")[-1].strip()) for line in ran.out.splitlines()}) == 1
 
 
+def test_convert_halves_the_weights_on_demand(elmo, fixtures, tmp_path):
+    source = fixtures / "A2_bilm_skip"
+    assert elmo("convert", source, tmp_path / "m", "--to", "native", "--dtype", "float16").code == 0
+    assert (tmp_path / "m/model.safetensors").stat().st_size < 250_000
+    ran = elmo("convert", source, tmp_path / "p", "--to", "allennlp", "--dtype", "float16")
+    assert ran.code == 2
+    assert "float32 only" in ran.err
+
+
 def test_info_prints_a_card_on_lines_of_its_own(elmo, tmp_path):
     char_bilm().with_card(name="a\ud800b", notes="one\ntwo").save_pretrained(tmp_path / "m")
     ran = elmo("info", tmp_path / "m")

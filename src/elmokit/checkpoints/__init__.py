@@ -5,6 +5,25 @@ A format is a table of native names, foreign names and invertible transforms; it
 """
 
 from elmokit.checkpoints.checkpoint import Checkpoint
-from elmokit.checkpoints.registry import Description, Format, convert, describe, detect, read, write
+from elmokit.checkpoints.registry import (
+    Description,
+    Format,
+    StoredDtype,
+    convert,
+    describe,
+    detect,
+    read,
+    write,
+)
 
-__all__ = ["Checkpoint", "Description", "Format", "convert", "describe", "detect", "read", "write"]
+__all__ = [
+    "Checkpoint",
+    "Description",
+    "Format",
+    "StoredDtype",
+    "convert",
+    "describe",
+    "detect",
+    "read",
+    "write",
+]

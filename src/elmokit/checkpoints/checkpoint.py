@@ -1,12 +1,15 @@
 """What every checkpoint format reads and writes: a biLM as plain data, without layers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
+import torch
 from torch import Tensor
 
 from elmokit.characters import Alphabet
 from elmokit.config import BiLMConfig, Card
+from elmokit.errors import CheckpointError
 from elmokit.vocabulary import InputWords, Vocabulary
 
 
@@ -27,3 +30,18 @@ class Checkpoint:
     vocabulary: Vocabulary | None = None
     """Words of the training vocabulary, where the source has them; the V words of the softmax."""
     card: Card = field(default_factory=Card)
+
+    def halved(self) -> Self:
+        """Returns the model with its tensors rounded to float16, at half the size.
+
+        Raises:
+            CheckpointError: A number is too large for float16.
+        """
+        tensors = {name: tensor.to(torch.float16) for name, tensor in self.tensors.items()}
+        for name, tensor in tensors.items():
+            if (tensor.isinf() & self.tensors[name].isfinite()).any():
+                largest = f"{torch.finfo(torch.float16).max:,.0f}"
+                raise CheckpointError(
+                    f"{name} has numbers beyond {largest}, the largest of float16; write float32"
+                )
+        return replace(self, tensors=tensors)

@@ -2,6 +2,7 @@
 
 config.json         schema_version, the fields of BiLMConfig, card
 model.safetensors   the tensors of BiLMNetwork(config).state_dict() and of the softmax, float32
+                    or float16
 characters.json     the alphabet, if the model reads characters
 words.json          the input words, if the model reads word ids
 vocab.txt           the words of the training vocabulary, one a line, if they are known: those that
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from elmokit.characters import Alphabet, alphabet_from_dict
@@ -110,8 +112,8 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
     _check_vocabulary(config, checkpoint.vocabulary, "checkpoint: its vocabulary")
     data = {"schema_version": SCHEMA_VERSION, **config.to_dict(), "card": checkpoint.card.to_dict()}
     write_json(directory / CONFIG, data)
-    tensors = table.export_tensors(rows, checkpoint.tensors)
-    _save(tensors, directory / TENSORS)
+    kept = {name: _portable(tensor) for name, tensor in checkpoint.tensors.items()}
+    _save(kept, directory / TENSORS)
     shutil.copymode(
         directory / CONFIG, directory / TENSORS
     )  # safetensors lets its owner alone read
@@ -121,6 +123,12 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         write_json(directory / WORDS, checkpoint.words.to_dict())
     if checkpoint.vocabulary is not None:
         write_words(directory / VOCABULARY, checkpoint.vocabulary.words)
+
+
+def _portable(tensor: Tensor) -> Tensor:
+    """Returns a tensor as the file has it, whatever its device and layout."""
+    dtype = torch.float16 if tensor.dtype == torch.float16 else torch.float32
+    return tensor.detach().to("cpu", dtype).contiguous()
 
 
 def _save(tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -4,9 +4,11 @@ import contextlib
 import os
 import secrets
 import shutil
+import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from elmokit.checkpoints import allennlp, manylangs, native, tensorflow
 from elmokit.checkpoints.checkpoint import Checkpoint
@@ -19,6 +21,9 @@ _PARTS = (
     ["*.safetensors", "*.hdf5", "*.h5", "*.pkl", "*.dic", "*.index", "*options*.json", "*vocab*"],
 )
 """Names of files that could be parts of a model."""
+
+StoredDtype = Literal["float32", "float16"]
+"""Number format of the weights in a file; in memory they are float32."""
 
 _PathLike = str | os.PathLike[str]
 
@@ -102,7 +107,7 @@ def read(
     """Reads a model of any known format.
 
     Args:
-        source: A directory, a zip or tar file, `hub:owner/name`, or "default".
+        source: A directory, a zip or tar file, `hub:owner/name`, "default" or "zh-hant".
         options: options.json of a loose AllenNLP or bilm-tf pair, instead of `source`.
         weights: HDF5 weights of such a pair.
         vocab: Word list of such a pair; a model of word ids needs it.
@@ -149,18 +154,28 @@ def describe(source: _PathLike) -> Description:
         )
 
 
-def write(checkpoint: Checkpoint, path: _PathLike, *, format: str = "native") -> None:
+def write(
+    checkpoint: Checkpoint,
+    path: _PathLike,
+    *,
+    format: str = "native",
+    dtype: StoredDtype = "float32",
+) -> None:
     """Writes a model as a directory, whole or not at all.
 
     Args:
         checkpoint: The model.
         path: The directory to make; it must not exist, or be empty.
         format: "native", or "allennlp" for options.json + weights.hdf5.
+        dtype: Number format of the weights in the file; "float16" halves it and rounds them. The
+            AllenNLP format has float32 only.
 
     Raises:
         CheckpointError: The path is taken or refuses, or the format cannot express the model.
     """
-    writer = _writer(format)
+    writer = _writer(format, dtype)
+    if dtype == "float16":
+        checkpoint = checkpoint.halved()
     with _one_line_errors():
         target = _free(path)
         place = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
@@ -180,26 +195,35 @@ def write(checkpoint: Checkpoint, path: _PathLike, *, format: str = "native") ->
             shutil.rmtree(place, ignore_errors=True)
 
 
-def convert(src: _PathLike, dst: _PathLike, *, to: str = "native") -> None:
+def convert(
+    src: _PathLike, dst: _PathLike, *, to: str = "native", dtype: StoredDtype = "float32"
+) -> None:
     """Reads a model of any known format and writes it in another.
 
     Args:
         src: What `read` takes as source.
         dst: The directory to make; it must not exist, or be empty.
         to: "native" or "allennlp".
+        dtype: As for `write`.
 
     Raises:
         CheckpointError: As for `read` and `write`.
     """
-    _writer(to)
+    _writer(to, dtype)
     with _one_line_errors():
         _free(dst)  # before the work of reading
-    write(read(src), dst, format=to)
+    write(read(src), dst, format=to, dtype=dtype)
 
 
-def _writer(name: str) -> Callable[[Checkpoint, Path], None]:
+def _writer(name: str, dtype: StoredDtype) -> Callable[[Checkpoint, Path], None]:
+    if dtype not in typing.get_args(StoredDtype):
+        raise CheckpointError(f"dtype: {dtype!r} is not one of float32, float16")
     writers = {format.name: format.write for format in FORMATS if format.write}
     if name in writers:
+        if dtype == "float16" and name != "native":
+            raise CheckpointError(
+                f"dtype: the format {name!r} has float32 only; leave float16 out, or write native"
+            )
         return writers[name]
     if any(format.name == name for format in FORMATS):
         raise CheckpointError(
@@ -236,8 +260,8 @@ def _loose_files(given: Mapping[str, _PathLike]) -> dict[str, Path]:
     for role in ("options", "weights"):
         if role not in given:
             raise CheckpointError(
-                "give a model (a directory, a zip or tar file, hub:owner/name, or default), or "
-                f"loose files by options= and weights=; {role}= is missing"
+                "give a model (a directory, a zip or tar file, hub:owner/name, default or "
+                f"zh-hant), or loose files by options= and weights=; {role}= is missing"
             )
     return {role: locate(path) for role, path in given.items()}
 

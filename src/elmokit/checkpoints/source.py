@@ -11,8 +11,8 @@ from elmokit.checkpoints import archive
 from elmokit.checkpoints.files import expanded, reason, visible
 from elmokit.errors import CheckpointError, ElmokitError, MissingExtraError
 
-DEFAULT = "default"
-"""Name of the model that ships with the package."""
+BUNDLED = ("default", "zh-hant")
+"""Names of the models that ship with the package: English and Traditional Chinese."""
 
 _HUB = "hub:"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -26,7 +26,8 @@ def opened(source: str | os.PathLike[str]) -> Iterator[Path]:
     """Opens a source as a directory of files; an archive is unpacked and removed again afterwards.
 
     Args:
-        source: A directory, a zip or tar file (.gz, .bz2, .xz too), `hub:owner/name`, or "default".
+        source: A directory, a zip or tar file (.gz, .bz2, .xz too), `hub:owner/name`, "default"
+            or "zh-hant".
 
     Raises:
         CheckpointError: The source is missing, a URL, no archive, or an unsafe one.
@@ -53,8 +54,8 @@ def locate(source: str | os.PathLike[str]) -> Path:
         MissingExtraError: A hub model is asked for without the extra `hub`.
     """
     name = os.fspath(source)
-    if name == DEFAULT:
-        return _bundled()
+    if name in BUNDLED:
+        return _bundled(name)
     if name.startswith(_HUB):
         return _download(name.removeprefix(_HUB))
     if _URL.match(name):
@@ -74,11 +75,11 @@ def locate(source: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _bundled() -> Path:
-    path = Path(__file__).parents[1] / "pretrained" / DEFAULT
+def _bundled(name: str) -> Path:
+    path = Path(__file__).parents[1] / "pretrained" / name
     if not path.is_dir():
         raise CheckpointError(
-            f"{DEFAULT}: this installation has no bundled model; give a model's path"
+            f"{name}: this installation has no bundled model; give a model's path"
         )
     return path
 

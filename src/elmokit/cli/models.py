@@ -19,22 +19,24 @@ class InfoSettings:
     """
 
     model: Annotated[tyro.conf.Positional[str], _SOURCE]
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertSettings:
-    """Writes a model in another format, without a changed bit.
+    """Writes a model in another format; no bit changes, unless float16 is asked for.
 
     Example: elmo convert my-elmo.zip my-elmo --to native
     """
 
     source: Annotated[tyro.conf.Positional[str], _SOURCE]
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
     target: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIRECTORY")]
     """Directory to make."""
     to: Literal["native", "allennlp"]
     """native: config.json and model.safetensors. allennlp: options.json and weights.hdf5."""
+    dtype: Literal["float32", "float16"] = "float32"
+    """Number format of the weights; float16 halves the file and rounds them (native only)."""
 
 
 def info(settings: InfoSettings) -> None:
@@ -51,5 +53,5 @@ def convert(settings: ConvertSettings) -> None:
     """Converts a model and says where it is."""
     from elmokit import checkpoints
 
-    checkpoints.convert(settings.source, settings.target, to=settings.to)
+    checkpoints.convert(settings.source, settings.target, to=settings.to, dtype=settings.dtype)
     say(f"{settings.target}: written as {settings.to}")

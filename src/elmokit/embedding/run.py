@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from elmokit.config import Card
 from elmokit.embedding.computing import threads
 from elmokit.embedding.embedder import BATCH_TOKENS, Embedder
 from elmokit.embedding.parts import PartedOutput
@@ -27,7 +28,7 @@ from elmokit.embedding.writers.record import to_json
 from elmokit.errors import ConfigError, InputError, OutputError
 from elmokit.nn import State
 from elmokit.nn.pooling import check_pooling
-from elmokit.text import Row, read_rows
+from elmokit.text import Row, is_tokenizer, read_rows
 from elmokit.text.lines import check_encoding
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ def embed_file(settings: EmbedSettings) -> Mapping[str, int]:
             state=settings.state,
             batch_tokens=settings.batch_tokens or BATCH_TOKENS,
         )
+        settings = _cut_as_in_training(settings, emb.bilm.card)
         selection = Selection.parse(_layers(settings.layers), None, emb.num_outputs)
         fixed = _fixed(settings, emb)
         volume = None if settings.input == "-" else _survey(settings, emb, selection)
@@ -228,6 +230,16 @@ def _check(settings: EmbedSettings) -> None:
         raise ConfigError("boundaries: pooled vectors leave them out; drop pooling or boundaries")
     if settings.input == "-" and settings.resume:
         raise OutputError("resume: standard input cannot be read again; put the text into a file")
+
+
+def _cut_as_in_training(settings: EmbedSettings, card: Card) -> EmbedSettings:
+    """Takes the tokeniser that the model's card names for raw text, unless the user names one."""
+    if settings.format != "raw" or settings.tokenizer is not None:
+        return settings
+    if not is_tokenizer(card.tokenizer):
+        return settings
+    logger.info("tokenizer %s, as the model's card says", card.tokenizer)
+    return dataclasses.replace(settings, tokenizer=card.tokenizer)
 
 
 def _layers(text: str) -> LayerChoice:

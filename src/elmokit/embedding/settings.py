@@ -21,11 +21,12 @@ class EmbedSettings:
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """File to write; its suffix chooses the format: .h5, .hdf5, .npz, .parquet or .jsonl."""
     model: str = "default"
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
     format: Literal["auto", "text", "raw", "conllu", "jsonl", "fasta"] = "auto"
     """What a row is. auto goes by the input's suffix; raw cuts running text into sentences."""
     tokenizer: str | None = None
-    """whitespace, characters, words, spacy or spacy:LANG; by default the format's own."""
+    """whitespace, characters, words, spacy or spacy:LANG; by default the format's own, or for raw
+    text the one that the model's card names."""
     layers: str = "all"
     """all, mean, top, one layer by number (0 is the token layer), or several as 0,1,2."""
     pooling: Literal["none", "mean", "max"] = "none"

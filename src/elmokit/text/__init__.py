@@ -5,7 +5,7 @@ Nothing here needs torch, numpy or h5py. `README.md` beside this file has the ru
 
 from elmokit.text.reading import detect_format, read_rows
 from elmokit.text.row import Row
-from elmokit.text.tokenizers import Tokenizer, get_tokenizer
+from elmokit.text.tokenizers import Tokenizer, get_tokenizer, is_tokenizer
 from elmokit.text.tokens import count_html_escapes, token_lists
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "count_html_escapes",
     "detect_format",
     "get_tokenizer",
+    "is_tokenizer",
     "read_rows",
     "token_lists",
 ]

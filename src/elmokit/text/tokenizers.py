@@ -61,6 +61,11 @@ _TOKENIZERS: dict[str, Tokenizer] = {
 }
 
 
+def is_tokenizer(name: str | None) -> bool:
+    """Tells whether a name is one that `get_tokenizer` takes; a card may say it in other words."""
+    return name in _TOKENIZERS or (name is not None and name.partition(":")[0] == "spacy")
+
+
 def get_tokenizer(name: str) -> Tokenizer:
     """Returns the tokeniser of that name.
 
@@ -90,7 +95,7 @@ def _spacy_tokenizer(name: str, language: str) -> Tokenizer:
         if error.name != "spacy":
             raise
         raise MissingExtraError(
-            f'tokenizer {name!r} needs spaCy; pip install "elmokit[spacy]"'
+            f'tokenizer {name!r} needs spaCy; pip install "elmokit[spacy]", or name another one'
         ) from None
     try:
         cut: Callable[[str], Any] = spacy.blank(language).tokenizer
