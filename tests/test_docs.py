@@ -31,6 +31,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 
 _FENCE = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LOADING_LINE = re.compile(r"^\|.*`((?:elmokit\.)?BiLM\.from_pretrained\([^`]*\))`", re.MULTILINE)
+_FIGURE = re.compile(r"\((figures/[^)]+)\)")
 _FILE_NAME = re.compile(r"# (\S+\.yaml)\n")
 _NOT_OURS = ("make ", "pip ", "git ", "cd ", "torchrun ")
 _SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -133,6 +134,16 @@ def test_links_lead_to_files(page):
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "." in page.stem], ids=page_name)
+def test_translations_show_the_same_blocks_and_figures(page):
+    original = page.with_name(f"{page.stem.partition('.')[0]}{page.suffix}")
+    shown, translated = (
+        ([(b.language, b.text) for b in blocks(p)], _FIGURE.findall(p.read_text(encoding="utf-8")))
+        for p in (original, page)
+    )
+    assert translated == shown
 
 
 def test_the_manual_and_its_blocks_are_found():
