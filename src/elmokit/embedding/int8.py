@@ -83,7 +83,6 @@ def _measure(bilm: BiLM) -> dict[str, tuple[float, float, float]]:
         return products.setdefault(name, MeasuringProduct(weight, bias))
 
     sentences = [line.split() for line in _TEXT.splitlines()]
-    sentences.append([token for sentence in sentences for token in sentence])
     bilm.network.use_products(make)
     with computing(bilm.device):
         batch = bilm.encode(sentences)

@@ -128,8 +128,7 @@ class Int8Product:
         self._most, room = _LEVELS, 1
         if self._is_wide:  # with room for what goes further still
             self._most, room = (_LEVELS + 1) ** 2 - 1, 2
-        self._step = room * (high - low) / self._most or 1.0
-        self._zero_point = round(-room * low / self._step)
+        self._step, self._zero_point = _steps(room * low, room * high, self._most)
         self._pack()
 
     def _pack(self) -> None:
@@ -186,6 +185,19 @@ class Int8Product:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._pack()
+
+
+def _steps(low: float, high: float, most: int) -> tuple[float, int]:
+    """Returns a step and the code of 0, such that codes up to `most` reach both ends.
+
+    An end is met, not only neared: clips and tanh put many activations just there.
+    """
+    if low == high:
+        return 1.0, 0
+    zero_point = round(-low / (high - low) * most)
+    below = -low / zero_point if zero_point else 0.0
+    above = high / (most - zero_point) if zero_point < most else 0.0
+    return max(below, above), zero_point
 
 
 @functools.cache
