@@ -8,8 +8,6 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from elmokit.cli import main
-
 ROOT = Path(__file__).parent.parent
 
 # Small models on many threads wait more than they compute; tests of threads set their number.
@@ -39,6 +37,8 @@ def reference() -> Path:
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory) -> Path:
     """A small model with a softmax, trained for some seconds on the examples' text."""
+    from elmokit.cli import main  # not before the number of threads above is set
+
     place = tmp_path_factory.mktemp("trained")
     data, words = ROOT / "examples" / "data", place / "words.txt"
     (place / "config.yaml").write_text(
