@@ -68,8 +68,9 @@ def train(task: Task[Any, Any], config: TaskConfig, *, resume: bool = False) -> 
     run_dir = expanded(config.run_dir)
     with threads(config.threads):
         find_device(config.device)
-        again = resume and run_directory.goes_on(run_dir, config, may_change=MAY_CHANGE)
-        if not resume:
+        if resume:
+            run_directory.goes_on(run_dir, config, may_change=MAY_CHANGE)
+        else:
             run_directory.check_free(run_dir, _OWN_FILES)
         reading = task.read(config.data.train, config, "train")
         items = _some(reading.items, config.data.max_train)
@@ -77,11 +78,12 @@ def train(task: Task[Any, Any], config: TaskConfig, *, resume: bool = False) -> 
         dev = task.read(config.data.dev, config, "eval", lists)
         num_unseen = _check_labels(task, dev.items, lists, skip_bad=config.data.skip_bad)
         trained = saved.new_model(task, config, lists)
-        if not resume:  # what is read may take long: others may have begun there since
+        if not resume:  # to read may take long: others may have begun there since
             run_directory.check_free(run_dir, _OWN_FILES)
             run_directory.make(run_dir, config)
         with run_directory.claimed(run_dir):
             run_directory.tidy(run_dir)
+            again = resume and run_directory.goes_on(run_dir, config, may_change=MAY_CHANGE)
             standing = _fit(trained, items, dev.items, run_dir, again=again)
             results = _results(trained, standing) | {
                 "train": {"examples": len(items), "skipped": reading.num_skipped},
