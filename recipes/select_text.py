@@ -1,4 +1,4 @@
-"""Selects the text that the English model learns from, by licence, with what must be attributed.
+"""Selects the text that a shipped model learns from, by licence, with what must be attributed.
 
     corpus=../shared/corpus
     python recipes/select_text.py $corpus/en $corpus/en-modern -o .bench/english/text
@@ -44,6 +44,9 @@ KEPT = {
         "https://www.nationalarchives.gov.uk/doc/open-government-licence/version/2/"
     ),
     "MIT": "https://opensource.org/license/mit",
+    "MIT or Apache-2.0": "https://opensource.org/license/mit",
+    "Public domain in the USA": "",
+    "Public domain (statutes; Article 9, Copyright Act of Taiwan)": "",
 }
 """Licences of text to learn from -> where their terms are; empty if they ask for nothing."""
 
@@ -54,8 +57,19 @@ DROPPED = {
 }
 """Licences of text to leave out."""
 
-BOOKS = "standardebooks/"
-OLD = (BOOKS, "nltk_data inaugural ")
+BOOKS = {
+    "standardebooks/": (
+        "Standard Ebooks, standardebooks.org: {} books of the 18th to the early 20th century. "
+        "Public domain in the USA; edition CC0-1.0."
+    ),
+    "gutenbergbooks/": (
+        "Project Gutenberg: {} Chinese books of the 14th to the early 20th century, without its "
+        "header, trailer and name. Public domain in the USA."
+    ),
+}
+"""How the names of sources begin that are a book each -> what NOTICE says of all together."""
+
+OLD = (*BOOKS, "nltk_data inaugural ")
 """How the names of sources begin whose text is mostly older than a hundred years."""
 
 MIXED_TOKENS = 25_000
@@ -145,17 +159,18 @@ def thin_out(documents: list[Document], num_tokens: int) -> list[Document]:
 
 
 def read_attributions(readme: Path) -> dict[str, str]:
-    """Returns source -> attribution, from tables of source, licence, attribution and others."""
+    """Returns source -> attribution, from the tables that have columns for both."""
     attributions = {}
-    inside = False
+    column = None
     for line in readme.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
-        if cells[:3] == ["source", "licence", "attribution"]:
-            inside = True
+        if cells[0] == "source":
+            names = [name for name in cells if name.endswith("attribution")]
+            column = cells.index(names[0]) if names else None
         elif not line.startswith("|"):
-            inside = False
-        elif inside:
-            attributions[cells[0]] = cells[2].removesuffix(": see the list below")
+            column = None
+        elif column is not None:
+            attributions[cells[0]] = cells[column].removesuffix(": see the list below")
     return attributions
 
 
@@ -168,11 +183,13 @@ def notice(documents: list[Document], attributions: dict[str, str]) -> str:
     parts: dict[tuple[str, str], list[str]] = defaultdict(list)
     for document in documents:
         parts[document.source, document.licence].append(document.part)
-    books = sum(source.startswith(BOOKS) for source, _ in parts)
     asked: list[str] = []
     free: list[str] = []
+    for prefix, text in BOOKS.items():
+        if books := sum(source.startswith(prefix) for source, _ in parts):
+            free.append(f"- {text.format(books)}")
     for source, licence in sorted(parts, key=lambda pair: pair[0].casefold()):
-        if source.startswith(BOOKS):
+        if source.startswith(tuple(BOOKS)):
             continue
         terms = KEPT[licence]
         entry = f"- {source}: {attributions[source]}. {licence}{terms and f', {terms}'}."
@@ -186,8 +203,6 @@ def notice(documents: list[Document], attributions: dict[str, str]) -> str:
             "\nText whose licence asks for attribution:\n",
             *asked,
             "\nText in the public domain or dedicated to it:\n",
-            f"- Standard Ebooks, standardebooks.org: {books} books of the 18th to the early 20th "
-            "century. Public domain in the USA; edition CC0-1.0.",
             *free,
             "",
         ]

@@ -27,7 +27,8 @@ ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "_build" not in page.parts]
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+TASK_EXAMPLES = sorted((ROOT / "examples").glob("task-*.yaml"))
+EXAMPLES = sorted({*(ROOT / "examples").glob("*.yaml")} - {*TASK_EXAMPLES})
 
 _FENCE = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LOADING_LINE = re.compile(r"^\|.*`((?:elmokit\.)?BiLM\.from_pretrained\([^`]*\))`", re.MULTILINE)
@@ -202,4 +203,30 @@ def test_example_configurations_train(config, workplace, trained):
     printed, code = run_elmo(f"elmo train {config} {settings}")
     assert code == 0, printed
     assert "held-out perplexity after step 1" in printed
+    assert (workplace / "run" / "model" / "config.json").exists()
+
+
+TASK_DATA = {
+    "ner": ("names", "conll"),
+    "tag": ("tags", "conllu"),
+    "sentiment": ("reviews", "txt"),
+    "classify": ("questions", "tsv"),
+    "entailment": ("pairs", "tsv"),
+}
+
+
+@pytest.mark.parametrize("config", TASK_EXAMPLES, ids=page_name)
+def test_example_configurations_of_tasks_train(config, workplace):
+    """Each as it is, but for smaller data and sizes."""
+    task = config.stem.removeprefix("task-")
+    name, suffix = TASK_DATA[task]
+    sizes: dict[str, object] = {"model.hidden_dim": 8, "fit.epochs": 1, "data.max_train": 40}
+    if task == "entailment":
+        columns = {"label_column": 1, "premise_column": 2, "hypothesis_column": 3}
+        sizes["data.format"] = "tsv"
+        sizes |= {f"data.{key}": f"'\"{value}\"'" for key, value in columns.items()}
+    files = " ".join(f"--{part} {name}-{part}.{suffix}" for part in ("train", "dev"))
+    settings = " ".join(f"--set {key}={value}" for key, value in sizes.items())
+    printed, code = run_elmo(f"elmo task train {task} --config {config} -o run {files} {settings}")
+    assert code == 0, printed
     assert (workplace / "run" / "model" / "config.json").exists()

@@ -83,8 +83,8 @@ def test_the_card_is_told(tmp_path):
     assert facts["model"] == "tea-elmo"
     for name in ("language", "tokenizer", "case", "licence", "provenance", "notes"):
         assert facts[name] == getattr(card, name)
-    assert facts["trained on"] == "steps: 12,000.0; text: leaves"
-    assert facts["measured"] == "perplexity: 61.5"
+    assert facts["training"] == "steps: 12,000; text: leaves"
+    assert facts["measured"] == "1 results, in bilm.card.results"
 
 
 def test_a_softmax_is_told(tmp_path):

@@ -41,15 +41,15 @@ def describe(source: str | os.PathLike[str]) -> dict[str, str]:
         "licence": card.licence or "not recorded",
         "provenance": card.provenance,
         "notes": card.notes,
-        "trained on": _listed(card.training),
-        "measured": _listed(card.results),
+        "training": _listed(card.training),
+        "measured": f"{len(card.results)} results, in bilm.card.results" if card.results else "",
     }
     return {name: text for name, text in facts.items() if text}
 
 
 def _listed(values: Mapping[str, str | float]) -> str:
     return "; ".join(
-        f"{name}: {value if isinstance(value, str) else format(value, ',')}"
+        f"{name}: {value if isinstance(value, str) else format(value, ',.10g')}"
         for name, value in values.items()
     )
 

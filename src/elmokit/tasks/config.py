@@ -48,6 +48,16 @@ class DataSection(Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TextData(DataSection):
+    """Examples of one text and one label, which may stand in a table."""
+
+    label_column: str = "1"
+    """Column of labels (tsv): its number from 1, or its name in the first line."""
+    text_column: str = "2"
+    """Column of texts (tsv): its number from 1, or its name in the first line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ElmoSection(Section):
     """ELMo in the task model (paper, sections 3.2 and 3.3)."""
 
@@ -142,6 +152,14 @@ class TokensSection(Section):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSection(Section):
+    """A task model."""
+
+    tokens: TokensSection = field(default_factory=TokensSection)
+    """What a word is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfig(Section):
     """A run of a task."""
 
@@ -149,7 +167,7 @@ class TaskConfig(Section):
     """Directory of the run: log, checkpoint, the best model and the results."""
     data: DataSection
     """The examples."""
-    model: Section = field(default_factory=Section)
+    model: ModelSection = field(default_factory=ModelSection)
     """The task model."""
     elmo: ElmoSection = field(default_factory=ElmoSection)
     """ELMo in it."""

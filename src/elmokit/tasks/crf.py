@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from elmokit.tasks.masks import inside
 from elmokit.tasks.metrics.spans import Scheme, may_follow
 
 
@@ -104,17 +105,15 @@ def path_scores(emissions: Tensor, moves: Tensor, tags: Tensor, lengths: Tensor)
         (B,).
     """
     num_rows, num_steps, boundary = emissions.shape
-    inside = torch.arange(num_steps, device=tags.device) < lengths[:, None]
-    tags = torch.where(inside, tags, boundary)
+    mask = inside(lengths, num_steps)
+    tags = torch.where(mask, tags, boundary)
     edge = tags.new_full((num_rows, 1), boundary)
     path = torch.cat([edge, tags, edge], dim=1)  # (B, T+2), boundaries behind a row's end
     taken = moves[path[:, :-1], path[:, 1:]]
     # From boundary to boundary, behind a row's end, is no move.
-    taken = torch.where(
-        torch.arange(num_steps + 1, device=tags.device) <= lengths[:, None], taken, 0
-    )
-    read = emissions.gather(2, torch.where(inside, tags, 0)[:, :, None])[:, :, 0]
-    return taken.sum(dim=1) + torch.where(inside, read, 0).sum(dim=1)
+    taken = torch.where(inside(lengths + 1, num_steps + 1), taken, 0)
+    read = emissions.gather(2, torch.where(mask, tags, 0)[:, :, None])[:, :, 0]
+    return taken.sum(dim=1) + torch.where(mask, read, 0).sum(dim=1)
 
 
 @torch.no_grad()

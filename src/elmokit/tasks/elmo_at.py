@@ -16,6 +16,7 @@ from elmokit.errors import ConfigError
 from elmokit.model import BiLM
 from elmokit.nn import ScalarMix
 from elmokit.tasks.config import ElmoSection
+from elmokit.tasks.masks import inside
 
 LayerSource = Callable[[Sequence[Sequence[str]]], list[Tensor]]
 """Sentences -> for each its layers, (K, T, 2D)."""
@@ -75,7 +76,7 @@ class ElmoAt(nn.Module):
         rows = [layers.transpose(0, 1).to(device) for layers in self.source(sentences)]
         lengths = torch.tensor([len(row) for row in rows], device=device)
         layers = pad_sequence(rows, batch_first=True).unbind(dim=2)  # K of (B, T, 2D)
-        mask = torch.arange(layers[0].size(1), device=device) < lengths[:, None]
+        mask = inside(lengths, layers[0].size(1))
         return {
             place: self.dropout(mix(layers, mask).masked_fill(~mask[:, :, None], 0.0))
             for place, mix in self.mixes.items()

@@ -6,6 +6,8 @@ Letters: B rows, T time, I input width, H width of a direction.
 import torch
 from torch import Tensor, nn
 
+from elmokit.tasks.masks import inside
+
 
 class BiLSTM(nn.Module):
     """Layers of forward and backward LSTMs, with dropout between them.
@@ -38,14 +40,14 @@ class BiLSTM(nn.Module):
             (B, T, 2H); rows of padding are zero.
         """
         steps = torch.arange(inputs.size(1), device=inputs.device).expand(inputs.shape[:2])
-        inside = steps < lengths[:, None]
-        reversal = torch.where(inside, lengths[:, None] - 1 - steps, steps)[:, :, None]
+        mask = inside(lengths, inputs.size(1))
+        reversal = torch.where(mask, lengths[:, None] - 1 - steps, steps)[:, :, None]
         for depth, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             inputs = self.dropout(inputs) if depth else inputs
             forward, _ = ahead(inputs)
             backward, _ = back(_reordered(inputs, reversal))
             inputs = torch.cat([forward, _reordered(backward, reversal)], dim=2)
-        return inputs.masked_fill(~inside[:, :, None], 0.0)
+        return inputs.masked_fill(~mask[:, :, None], 0.0)
 
 
 def _reordered(rows: Tensor, places: Tensor) -> Tensor:

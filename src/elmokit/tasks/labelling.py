@@ -11,8 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from elmokit.tasks.masks import inside
 from elmokit.tasks.metrics.classification import score_labels
 from elmokit.tasks.readers.reading import Block, Reading
+from elmokit.tasks.readers.texts import write_labelled
 from elmokit.tasks.task import InputFormat, Lists, Task, TaskModel
 
 WriteLine = Callable[[str, str | None], Iterable[str]]
@@ -63,8 +65,8 @@ class LabelTask(Task[LabelledItem, str]):
     """One label for an example."""
 
     @abstractmethod
-    def line_writer(self, config: Any, format: InputFormat) -> WriteLine:
-        """Returns what writes a line with its label."""
+    def line_writer(self, config: Any) -> WriteLine:
+        """Returns what writes a line of the task's own format with its label."""
 
     def labels(self, item: LabelledItem) -> Iterator[tuple[str, str]]:
         """Yields the label."""
@@ -93,8 +95,9 @@ class LabelTask(Task[LabelledItem, str]):
         lists: Lists,
         format: InputFormat,
     ) -> Iterator[str]:
-        """Yields every line that was read, with its label."""
-        left, write_line = iter(predictions), self.line_writer(config, format)
+        """Yields every line that was read, with its label; before it, if it was plain text."""
+        left = iter(predictions)
+        write_line = write_labelled if format == "text" else self.line_writer(config)
         for entry in reading.entries:
             for _, line in entry.piece:
                 yield from write_line(line, None if entry.item is None else next(left))
@@ -105,14 +108,9 @@ def label_list(items: Iterable[Labelled]) -> list[str]:
     return sorted({item.label for item in items if item.label is not None})
 
 
-def inside(lengths: Tensor, num_steps: int) -> Tensor:
-    """(B, T, 1) bool, False behind a row's end."""
-    return (torch.arange(num_steps, device=lengths.device) < lengths[:, None])[:, :, None]
-
-
 def mean_and_max(vectors: Tensor, lengths: Tensor) -> Tensor:
     """Pools rows: (B, T, W) -> (B, 2W)."""
-    mask = inside(lengths, vectors.size(1))
+    mask = inside(lengths, vectors.size(1))[:, :, None]
     mean = vectors.masked_fill(~mask, 0.0).sum(dim=1) / lengths[:, None]
     return torch.cat([mean, vectors.masked_fill(~mask, -torch.inf).amax(dim=1)], dim=1)
 
@@ -128,5 +126,5 @@ def attend(scores: Tensor, lengths: Tensor, vectors: Tensor) -> Tensor:
     Returns:
         (B, S, W).
     """
-    mask = inside(lengths, vectors.size(1)).transpose(1, 2)
+    mask = inside(lengths, vectors.size(1))[:, None]
     return torch.softmax(scores.masked_fill(~mask, -torch.inf), dim=2) @ vectors

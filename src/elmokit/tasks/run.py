@@ -30,12 +30,16 @@ from elmokit.tasks.layer_cache import LayerCache
 from elmokit.tasks.results import environment
 from elmokit.tasks.saved import Trained
 from elmokit.tasks.task import InputFormat, Lists, Task
-from elmokit.training import checkpoint, run_directory
-from elmokit.training.run_directory import MODEL, SETTINGS
+from elmokit.training import run_directory
+from elmokit.training.record import LOG
+from elmokit.training.run_directory import MODEL
 
 logger = logging.getLogger(__name__)
 
 RESULTS = "results.json"
+
+_OWN_FILES = (LOG, RESULTS)
+"""What a run writes beside what every run does."""
 
 _EXAMPLES_SEED = 0
 """Decides which examples are taken where there are too many; not a run's seed."""
@@ -57,41 +61,40 @@ def train(task: Task[Any, Any], config: TaskConfig, *, resume: bool = False) -> 
         InputError: The examples cannot be read, or dev has labels that training has not.
         ConfigError: Settings contradict each other or do not fit the examples or the biLM.
         CheckpointError: The biLM, or the checkpoint to resume, cannot be read.
-        OutputError: The directory is taken or cannot be written, or a setting must not change.
+        OutputError: The directory is taken, in use or cannot be written, or a setting must not
+            change.
         TrainingError: A loss or gradient is not finite; the last checkpoint is kept.
     """
     run_dir = expanded(config.run_dir)
     with threads(config.threads):
         find_device(config.device)
-        again = _open(run_dir, config, resume=resume)
+        if resume:
+            run_directory.goes_on(run_dir, config, may_change=MAY_CHANGE)
+        else:
+            run_directory.check_free(run_dir, _OWN_FILES)
         reading = task.read(config.data.train, config, "train")
         items = _some(reading.items, config.data.max_train)
         lists = task.make_lists(items, config)
         dev = task.read(config.data.dev, config, "eval", lists)
         num_unseen = _check_labels(task, dev.items, lists, skip_bad=config.data.skip_bad)
         trained = saved.new_model(task, config, lists)
-        _begin(run_dir, config)
-        _use_cache(trained, run_dir, [*items, *dev.items])
-        fit = Fit(trained, items, dev.items)
-        if again:
-            fit.resume(run_dir)
-        _say_plan(trained, items, dev.items)
-        standing = fit.run(
-            run_dir,
-            lambda: run_directory.replace_directory(
-                run_dir / MODEL, lambda new: saved.save(trained, new)
-            ),
-        )
-        results = _results(trained, standing) | {
-            "train": {"examples": len(items), "skipped": reading.num_skipped},
-            "dev": {
-                "examples": len(dev.items),
-                "skipped": dev.num_skipped,
-                "unseen_labels": num_unseen,
-                **standing.best,
-            },
-        }
-    _write_json(run_dir / RESULTS, results)
+        if not resume:  # to read may take long: others may have begun there since
+            run_directory.check_free(run_dir, _OWN_FILES)
+            run_directory.make(run_dir, config)
+        with run_directory.claimed(run_dir):
+            run_directory.tidy(run_dir)
+            again = resume and run_directory.goes_on(run_dir, config, may_change=MAY_CHANGE)
+            standing = _fit(trained, items, dev.items, run_dir, again=again)
+            results = _results(trained, standing) | {
+                "train": {"examples": len(items), "skipped": reading.num_skipped},
+                "dev": {
+                    "examples": len(dev.items),
+                    "skipped": dev.num_skipped,
+                    "unseen_labels": num_unseen,
+                    **standing.best,
+                },
+            }
+            _write_json(run_dir / RESULTS, results)
     return results
 
 
@@ -162,29 +165,21 @@ def predict_file(
     return len(reading.items)
 
 
-def _open(run_dir: Path, config: TaskConfig, *, resume: bool) -> bool:
-    """Checks that a run may have its directory; tells whether it has a checkpoint to go on from."""
-    if not resume:
-        for name in (SETTINGS, checkpoint.CHECKPOINT, MODEL, RESULTS):
-            if (run_dir / name).exists():
-                raise OutputError(
-                    f"run_dir: {run_dir} holds a run ({name}); go on with it by --resume, or give "
-                    "another directory"
-                )
-        return False
-    began = run_directory.read_settings(run_dir)
-    checkpoint.check_settings(run_dir, began, config, may_change=MAY_CHANGE)
-    run_directory.tidy(run_dir)
-    return (run_dir / checkpoint.CHECKPOINT).exists()
-
-
-def _begin(run_dir: Path, config: TaskConfig) -> None:
-    try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"run_dir: {run_dir} cannot be made: {error.strerror}") from None
-    if not (run_dir / SETTINGS).exists():
-        _write_json(run_dir / SETTINGS, config.to_dict())
+def _fit(
+    trained: Trained, items: Sequence[Any], dev: Sequence[Any], run_dir: Path, *, again: bool
+) -> Standing:
+    """Lets a model learn, the best one on dev kept in the run's directory."""
+    _use_cache(trained, run_dir, [*items, *dev])
+    fit = Fit(trained, items, dev)
+    if again:
+        fit.resume(run_dir)
+    _say_plan(trained, items, dev)
+    return fit.run(
+        run_dir,
+        lambda: run_directory.replace_directory(
+            run_dir / MODEL, lambda new: saved.save(trained, new)
+        ),
+    )
 
 
 def _some(items: Sequence[Any], most: int | None) -> list[Any]:

@@ -4,15 +4,14 @@ Letters: B rows, T time, K tags.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from elmokit.config import Section
-from elmokit.tasks.config import TokensSection, check_least, check_share
+from elmokit.tasks.config import ModelSection, check_least, check_share
 from elmokit.tasks.crf import CRF, moves
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
@@ -26,11 +25,9 @@ _IGNORED = -100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaggerSection(Section):
+class TaggerSection(ModelSection):
     """The tagger."""
 
-    tokens: TokensSection = field(default_factory=TokensSection)
-    """What a word is."""
     hidden_dim: int = 200
     """Width of the LSTM in each direction."""
     num_layers: int = 2

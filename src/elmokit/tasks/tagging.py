@@ -59,9 +59,8 @@ class TaggingTask(Task[Sentence, Tags]):
 
     def make_lists(self, items: Sequence[Sentence], config: TaskConfig) -> Lists:
         """Numbers words and tags."""
-        section = _section(config).tokens
         return {
-            "words": count_words((item.tokens for item in items), section),
+            "words": count_words((item.tokens for item in items), config.model.tokens),
             "tags": self.tag_list(items),
             "scheme": [scheme for scheme in [items[0].scheme] if scheme is not None],
         }
@@ -69,7 +68,8 @@ class TaggingTask(Task[Sentence, Tags]):
     def build(self, config: TaskConfig, lists: Lists, elmo: ElmoAt | None) -> Tagger:
         """Returns a new tagger."""
         scheme = self.crf_scheme(lists)
-        return Tagger(_section(config), lists["words"], lists["tags"], scheme, elmo)
+        section = cast(TaggerSection, config.model)
+        return Tagger(section, lists["words"], lists["tags"], scheme, elmo)
 
     def sentences(self, item: Sentence) -> Sequence[Sequence[str]]:
         """Returns the one sentence."""
@@ -105,7 +105,3 @@ class TaggingTask(Task[Sentence, Tags]):
 def file_scheme(lists: Lists) -> Scheme | None:
     """Returns how tags wrote spans in the training file; None if they wrote none."""
     return cast(Scheme, lists["scheme"][0]) if lists["scheme"] else None
-
-
-def _section(config: TaskConfig) -> TaggerSection:
-    return cast(TaggerSection, config.model)

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from elmokit.tasks.config import TaskConfig, TokensSection
+from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.labelling import LabelTask, label_list
 from elmokit.tasks.readers.items import Text
 from elmokit.tasks.readers.plain import PlainTexts
@@ -21,10 +21,6 @@ class TextTask(LabelTask[Text]):
     ) -> Reading[Block, Text]:
         """Reads a file of the task's own format; see `read`."""
 
-    @abstractmethod
-    def tokens_section(self, config: TaskConfig) -> TokensSection:
-        """Returns how words are seen."""
-
     def read(
         self,
         source: str,
@@ -40,9 +36,8 @@ class TextTask(LabelTask[Text]):
 
     def make_lists(self, items: Sequence[Text], config: TaskConfig) -> Lists:
         """Numbers words and labels."""
-        section = self.tokens_section(config)
         return {
-            "words": count_words((item.tokens for item in items), section),
+            "words": count_words((item.tokens for item in items), config.model.tokens),
             "labels": label_list(items),
         }
 

@@ -67,7 +67,7 @@ def pretrain(config: TrainConfig, *, resume: bool = False) -> Path:
         _short_memory_told(),
         contextlib.ExitStack() as stack,
     ):
-        again = resume and _has_checkpoint(config, run_dir)
+        again = resume and run_directory.goes_on(run_dir, config)
         if processes.is_first:
             if not again:
                 run_directory.begin(run_dir, config)
@@ -336,19 +336,6 @@ class _Clock:
         self._time, self._step = now, trainer.step
         left = (trainer.num_steps - trainer.step) * seconds
         return trainer.step_predictions / max(seconds, 1e-9), left
-
-
-def _has_checkpoint(config: TrainConfig, run_dir: Path) -> bool:
-    """Tells whether a run got as far as its first checkpoint before it was cut off.
-
-    Raises:
-        CheckpointError: There is no such run.
-        OutputError: It has none, and a setting differs that must not.
-    """
-    if (run_dir / checkpoint.CHECKPOINT).exists():
-        return True
-    checkpoint.check_settings(run_dir, run_directory.read_settings(run_dir), config)
-    return False
 
 
 @contextlib.contextmanager

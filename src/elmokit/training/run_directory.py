@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,12 @@ import safetensors
 from elmokit.checkpoints import write as write_checkpoint
 from elmokit.checkpoints.files import read_json, read_text, reason, split_lines
 from elmokit.checkpoints.source import locate
+from elmokit.config import Section
 from elmokit.embedding.manifest import write_atomically
 from elmokit.errors import CheckpointError, OutputError
 from elmokit.model import BiLM
-from elmokit.training.checkpoint import CHECKPOINT
-from elmokit.training.config import TrainConfig
+from elmokit.training.checkpoint import CHECKPOINT, check_settings
+from elmokit.training.config import MAY_CHANGE, TrainConfig
 from elmokit.training.record import LOG
 from elmokit.vocabulary import Vocabulary
 
@@ -59,6 +60,20 @@ def begin(run_dir: Path, config: TrainConfig) -> None:
     """
     if config.start is not None:
         _keep_apart(run_dir, locate(config.start.model))
+    check_free(run_dir, (VOCABULARY, CORPUS, HELDOUT, LOG, LAST))
+    make(run_dir, config)
+
+
+def check_free(run_dir: Path, names: Sequence[str]) -> None:
+    """Makes sure that a directory has room for a new run; one that learnt nothing gives way.
+
+    Args:
+        run_dir: The directory, which need not exist.
+        names: What the run would write there, beside what every run does.
+
+    Raises:
+        OutputError: The directory holds a run, or files that are no run's and would be overwritten.
+    """
     for name in (CHECKPOINT, MODEL, MODEL + _OLD):
         if (run_dir / name).exists():
             raise OutputError(
@@ -66,7 +81,7 @@ def begin(run_dir: Path, config: TrainConfig) -> None:
                 "another run_dir"
             )
     if not (run_dir / SETTINGS).exists():
-        for name in (VOCABULARY, CORPUS, HELDOUT, LOG, LAST):
+        for name in names:
             if (run_dir / name).exists():
                 raise OutputError(
                     f"run_dir: {run_dir / name} exists and would be overwritten; give another "
@@ -74,12 +89,36 @@ def begin(run_dir: Path, config: TrainConfig) -> None:
                 )
     if run_dir.is_file():
         raise OutputError(f"run_dir: {run_dir} is a file; give the name of a folder")
+
+
+def make(run_dir: Path, config: Section) -> None:
+    """Makes a directory that is free, and writes the settings that its run begins with.
+
+    Raises:
+        OutputError: The directory is in use, or cannot be made.
+    """
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         with claimed(run_dir):
             write_atomically(run_dir / SETTINGS, json.dumps(config.to_dict(), indent=1).encode())
     except OSError as error:
         raise OutputError(f"run_dir: {run_dir} cannot be written: {error.strerror}") from None
+
+
+def goes_on(run_dir: Path, config: Section, *, may_change: Set[str] = MAY_CHANGE) -> bool:
+    """Tells whether a run that was cut off got as far as its first checkpoint.
+
+    Args:
+        run_dir: Its directory.
+        config: The run as it is to go on.
+        may_change: Settings that may differ from those it began with.
+
+    Raises:
+        CheckpointError: There is no such run.
+        OutputError: A setting differs that must not.
+    """
+    check_settings(run_dir, read_settings(run_dir), config, may_change=may_change)
+    return (run_dir / CHECKPOINT).exists()
 
 
 @contextlib.contextmanager

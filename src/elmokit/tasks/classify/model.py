@@ -4,12 +4,11 @@ Letters: B rows, K labels.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from elmokit.config import Section
-from elmokit.tasks.config import TokensSection, check_least, check_share
+from elmokit.tasks.config import ModelSection, check_least, check_share
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.labelling import LabelModel, mean_and_max
@@ -18,11 +17,9 @@ from elmokit.tasks.tokens import TokenVectors, lengths_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PooledSection(Section):
+class PooledSection(ModelSection):
     """The pooled classifier."""
 
-    tokens: TokensSection = field(default_factory=TokensSection)
-    """What a word is."""
     hidden_dim: int = 150
     """Width of the LSTM in each direction."""
     num_layers: int = 1

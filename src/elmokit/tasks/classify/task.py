@@ -5,14 +5,14 @@ from typing import ClassVar, cast
 
 from elmokit.tasks.classify.config import ClassifyData
 from elmokit.tasks.classify.model import PooledClassifier, PooledSection
-from elmokit.tasks.config import TaskConfig, TokensSection
+from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.elmo_at import ElmoAt
 from elmokit.tasks.labelling import WriteLine
 from elmokit.tasks.readers.items import Text
 from elmokit.tasks.readers.reading import Block, Reading, read_examples
-from elmokit.tasks.readers.texts import Trec, TsvTexts, write_labelled, write_trec
+from elmokit.tasks.readers.texts import Trec, TsvTexts, write_trec
 from elmokit.tasks.readers.tsv import LabelColumn
-from elmokit.tasks.task import InputFormat, Lists, Purpose
+from elmokit.tasks.task import Lists, Purpose
 from elmokit.tasks.text_task import TextTask
 
 
@@ -47,20 +47,14 @@ class Classify(TextTask):
 
         return read_examples(source, open_format, encoding=data.encoding, skip_bad=data.skip_bad)
 
-    def tokens_section(self, config: TaskConfig) -> TokensSection:
-        """Returns how words are seen."""
-        return cast(PooledSection, config.model).tokens
-
     def build(self, config: TaskConfig, lists: Lists, elmo: ElmoAt | None) -> PooledClassifier:
         """Returns a new classifier."""
         section = cast(PooledSection, config.model)
         return PooledClassifier(section, lists["words"], lists["labels"], elmo)
 
-    def line_writer(self, config: TaskConfig, format: InputFormat) -> WriteLine:
-        """Returns what writes a line with its label; before it, if it was plain text."""
+    def line_writer(self, config: TaskConfig) -> WriteLine:
+        """Returns what writes a line of the file's format with its label."""
         data = cast(ClassifyData, config.data)
-        if format == "text":
-            return write_labelled
         return write_trec if data.format == "trec" else LabelColumn(data.label_column)
 
 

@@ -8,13 +8,12 @@ Letters: B rows, S and T time of premise and hypothesis, K labels, W width.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from elmokit.config import Section
-from elmokit.tasks.config import TokensSection, check_least, check_share
+from elmokit.tasks.config import ModelSection, check_least, check_share
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.labelling import LabelModel, attend, mean_and_max
@@ -23,11 +22,9 @@ from elmokit.tasks.tokens import TokenVectors, lengths_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EsimSection(Section):
+class EsimSection(ModelSection):
     """ESIM."""
 
-    tokens: TokensSection = field(default_factory=TokensSection)
-    """What a word is."""
     hidden_dim: int = 150
     """Width of both LSTMs in each direction, and of the layers between and after them."""
     dropout: float = 0.3

@@ -12,7 +12,6 @@ from elmokit.tasks.labelling import LabelTask, WriteLine, label_list
 from elmokit.tasks.readers.items import Pair
 from elmokit.tasks.readers.pairs import SICK, Snli, TsvPairs, write_snli
 from elmokit.tasks.readers.reading import Block, Reading, read_examples
-from elmokit.tasks.readers.texts import write_labelled
 from elmokit.tasks.readers.tsv import LabelColumn
 from elmokit.tasks.task import InputFormat, Lists, Purpose
 from elmokit.tasks.tokens import count_words
@@ -62,9 +61,9 @@ class Entailment(LabelTask[Pair]):
 
     def make_lists(self, items: Sequence[Pair], config: TaskConfig) -> Lists:
         """Numbers words and labels."""
-        section = cast(EsimSection, config.model).tokens
         sentences = (words for item in items for words in self.sentences(item))
-        return {"words": count_words(sentences, section), "labels": label_list(items)}
+        words = count_words(sentences, config.model.tokens)
+        return {"words": words, "labels": label_list(items)}
 
     def build(self, config: TaskConfig, lists: Lists, elmo: ElmoAt | None) -> Esim:
         """Returns a new classifier."""
@@ -74,11 +73,9 @@ class Entailment(LabelTask[Pair]):
         """Returns both texts."""
         return (item.premise, item.hypothesis)
 
-    def line_writer(self, config: TaskConfig, format: InputFormat) -> WriteLine:
-        """Returns what writes a line with its label; before it, if it was plain text."""
+    def line_writer(self, config: TaskConfig) -> WriteLine:
+        """Returns what writes a line of the file's format with its label."""
         data = cast(EntailmentData, config.data)
-        if format == "text":
-            return write_labelled
         if data.format == "snli":
             return write_snli
         return LabelColumn(SICK["label"] if data.format == "sick" else data.label_column)

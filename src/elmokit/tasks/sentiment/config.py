@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from elmokit.tasks.config import DataSection
+from elmokit.tasks.config import TextData
 from elmokit.tasks.readers.trees import Classes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SentimentData(DataSection):
+class SentimentData(TextData):
     """Trees of the Stanford Sentiment Treebank, or a labelled text a line."""
 
     format: Literal["trees", "tsv"] = "trees"
@@ -17,7 +17,3 @@ class SentimentData(DataSection):
     """Labels of trees: all 5, or 2 without the neutral sentences."""
     phrases: bool = False
     """Learn from every phrase of a tree, not from whole sentences alone."""
-    label_column: str = "1"
-    """Column of labels (tsv): its number from 1, or its name in the first line."""
-    text_column: str = "2"
-    """Column of texts (tsv): its number from 1, or its name in the first line."""

@@ -8,16 +8,16 @@ Letters: B rows, T time, K labels, W width.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from elmokit.config import Section
-from elmokit.tasks.config import TokensSection, check_least, check_share
+from elmokit.tasks.config import ModelSection, check_least, check_share
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
-from elmokit.tasks.labelling import LabelModel, attend, inside, mean_and_max
+from elmokit.tasks.labelling import LabelModel, attend, mean_and_max
+from elmokit.tasks.masks import inside
 from elmokit.tasks.readers.items import Text
 from elmokit.tasks.tokens import TokenVectors, lengths_of
 
@@ -26,11 +26,9 @@ _POOL = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BiattentiveSection(Section):
+class BiattentiveSection(ModelSection):
     """The biattentive classification network."""
 
-    tokens: TokensSection = field(default_factory=TokensSection)
-    """What a word is."""
     hidden_dim: int = 150
     """Width of both LSTMs in each direction, and of the layers after them."""
     dropout: float = 0.3
@@ -92,7 +90,7 @@ class BiattentiveClassifier(LabelModel[Text]):
 
     def _pools(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, 2H) -> (B, 8H): mean, maximum, minimum, and a learnt weighting."""
-        behind = ~inside(lengths, vectors.size(1))
+        behind = ~inside(lengths, vectors.size(1))[:, :, None]
         lowest = vectors.masked_fill(behind, torch.inf).amin(dim=1)
         weighted = attend(self.attention(vectors).transpose(1, 2), lengths, vectors)[:, 0]
         return torch.cat([mean_and_max(vectors, lengths), lowest, weighted], dim=1)

@@ -3,17 +3,17 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, cast
 
-from elmokit.tasks.config import TaskConfig, TokensSection
+from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.elmo_at import ElmoAt
 from elmokit.tasks.labelling import WriteLine
 from elmokit.tasks.readers.items import Text
 from elmokit.tasks.readers.reading import Block, Entry, Reading, read_examples
-from elmokit.tasks.readers.texts import TsvTexts, write_labelled
+from elmokit.tasks.readers.texts import TsvTexts
 from elmokit.tasks.readers.trees import Trees, write_tree
 from elmokit.tasks.readers.tsv import LabelColumn
 from elmokit.tasks.sentiment.config import SentimentData
 from elmokit.tasks.sentiment.model import BiattentiveClassifier, BiattentiveSection
-from elmokit.tasks.task import InputFormat, Lists, Purpose
+from elmokit.tasks.task import Lists, Purpose
 from elmokit.tasks.text_task import TextTask
 
 
@@ -51,20 +51,14 @@ class Sentiment(TextTask):
             return _with_phrases(reading, Trees(reading.name, classes=data.classes))
         return reading
 
-    def tokens_section(self, config: TaskConfig) -> TokensSection:
-        """Returns how words are seen."""
-        return cast(BiattentiveSection, config.model).tokens
-
     def build(self, config: TaskConfig, lists: Lists, elmo: ElmoAt | None) -> BiattentiveClassifier:
         """Returns a new classifier."""
         section = cast(BiattentiveSection, config.model)
         return BiattentiveClassifier(section, lists["words"], lists["labels"], elmo)
 
-    def line_writer(self, config: TaskConfig, format: InputFormat) -> WriteLine:
-        """Returns what writes a line with its label; before it, if it was plain text."""
+    def line_writer(self, config: TaskConfig) -> WriteLine:
+        """Returns what writes a line of the file's format with its label."""
         data = cast(SentimentData, config.data)
-        if format == "text":
-            return write_labelled
         return write_tree if data.format == "trees" else LabelColumn(data.label_column)
 
 

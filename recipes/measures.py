@@ -1,0 +1,163 @@
+"""What is measured with a model before it ships, for its card."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from elmokit import BiLM, BiLMConfig, Embedder
+from elmokit.characters import ByteAlphabet
+from elmokit.config import CharCNNConfig, LSTMConfig, StatePolicy
+from elmokit.embedding.run import embed_file
+from elmokit.embedding.scoring import Perplexity
+from elmokit.embedding.settings import EmbedSettings
+from elmokit.nn import BiLMNetwork
+from elmokit.text import read_rows
+from elmokit.text.conllu import read_word
+from elmokit.text.lines import read_lines
+
+Sentences = Sequence[Sequence[str]]
+
+NUM_FIRST = 5
+"""Tokens of a sentence on which a cold start shows most."""
+
+
+def read_text(path: Path) -> list[Sequence[str]]:
+    """Reads the sentences of a text, one a line; blank lines end documents and are left out."""
+    return [row.tokens for row in read_rows(path) if row.tokens]
+
+
+def read_tags(path: Path, num_sentences: int) -> list[list[tuple[str, str]]]:
+    """Reads (word, universal part of speech) of the first sentences of a CoNLL-U file."""
+    sentences: list[list[tuple[str, str]]] = [[]]
+    for number, line in read_lines(path, "utf-8"):
+        if not line and sentences[-1]:
+            sentences.append([])
+        word = read_word(line, f"{path}: line {number}") if line and line[0] != "#" else None
+        if word is not None:
+            sentences[-1].append((word[1], word[3]))
+        if len(sentences) > num_sentences:
+            break
+    return sentences[:num_sentences]
+
+
+def perplexity(emb: Embedder, path: Path, state: StatePolicy) -> Perplexity:
+    """Perplexity on the text of a file, over all words, the end of a sentence counted."""
+    return emb.perplexity(read_text(path), state=state)
+
+
+def first_tokens(emb: Embedder, sentences: Sentences) -> float:
+    """Perplexity of the first tokens that each direction reads, every sentence by itself.
+
+    Those are the first five of a sentence for the forward direction, the last five for the other.
+    """
+    losses: list[NDArray[np.float32]] = []
+    for sentence in sentences:
+        forward, backward = emb.log_probs(sentence)  # (T+1,) each
+        num = min(NUM_FIRST, len(sentence))
+        losses += [-forward[:num], -backward[len(backward) - num :]]
+    return float(np.exp(np.concatenate(losses).mean()))
+
+
+def probe_tags(emb: Embedder, train: Path, dev: Path) -> list[float]:
+    """Accuracy of a linear probe for parts of speech, for each layer.
+
+    Logistic regression (C = 0.1) on standardised vectors of the first 1,500 sentences of `train`,
+    tested on the first 1,000 of `dev`.
+    """
+    parts = [read_tags(train, 1_500), read_tags(dev, 1_000)]
+    vectors = [
+        np.concatenate(emb.embed([[word for word, _ in sentence] for sentence in part]), axis=1)
+        for part in parts
+    ]  # (L+1, N, 2D) each
+    tags = [[tag for sentence in part for _, tag in sentence] for part in parts]
+    scores = []
+    for learnt, tested in zip(*vectors, strict=True):
+        scaler = StandardScaler().fit(learnt)
+        probe = LogisticRegression(C=0.1, max_iter=1_000).fit(scaler.transform(learnt), tags[0])
+        scores.append(float(probe.score(scaler.transform(tested), tags[1])))
+    return scores
+
+
+def nearest_senses(emb: Embedder, path: Path) -> dict[str, list[float]]:
+    """Tells senses of words apart by the nearest other occurrence, by cosine, for each layer.
+
+    Args:
+        emb: The model.
+        path: Lines of word, sense and a sentence in which the word occurs once, between tabs.
+
+    Returns:
+        Word -> share of its occurrences whose nearest one has the same sense, for each layer. In
+        layer 0 all occurrences are alike: what is right there is chance, less than half.
+    """
+    examples: dict[str, list[tuple[str, list[str]]]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        word, sense, text = line.split("\t")
+        examples.setdefault(word, []).append((sense, text.split()))
+    shares = {}
+    for word, found in examples.items():
+        senses = np.array([sense for sense, _ in found])
+        layers = emb.embed([tokens for _, tokens in found])
+        places = [tokens.index(word) for _, tokens in found]
+        vectors = np.stack([x[:, place] for x, place in zip(layers, places, strict=True)], axis=1)
+        vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)  # (L+1, N, 2D)
+        alike = vectors @ vectors.transpose(0, 2, 1)
+        alike[:, range(len(found)), range(len(found))] = -np.inf
+        # Of several equally near ones each counts for its part.
+        nearest = alike >= alike.max(axis=-1, keepdims=True) - 1e-6
+        same = senses[:, None] == senses
+        right = (nearest & same).sum(axis=-1) / nearest.sum(axis=-1)
+        shares[word] = right.mean(axis=-1).tolist()
+    return shares
+
+
+def words_per_second(model: Path, text: Path, place: Path, num_tokens: int) -> float:
+    """Tokens that `elmo embed` gets through in a second, loading the model and writing included.
+
+    Args:
+        model: The model's directory.
+        text: Where the tokens come from.
+        place: A directory for files that are let go of.
+        num_tokens: About how many tokens of the text are embedded.
+    """
+    lines, count = [], 0
+    for sentence in read_text(text):
+        lines.append(" ".join(sentence))
+        count += len(sentence)
+        if count >= num_tokens:
+            break
+    part, output = place / "part.txt", place / "part.h5"
+    part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    started = time.monotonic()
+    embed_file(
+        EmbedSettings(
+            input=str(part), output=output, model=str(model), layers="mean", overwrite=True
+        )
+    )
+    return count / (time.monotonic() - started)
+
+
+def write_published_size(cell_dim: int, projection_dim: int, num_highway: int, place: Path) -> Path:
+    """Writes a model of the shape of a published one with random weights, to measure its speed."""
+    config = BiLMConfig(
+        lstm=LSTMConfig(num_layers=2, cell_dim=cell_dim, projection_dim=projection_dim),
+        characters=CharCNNConfig(num_characters=261, num_highway=num_highway),
+    )
+    network = BiLMNetwork(config)
+    for parameter in network.parameters():
+        torch.nn.init.uniform_(parameter, -0.05, 0.05)
+    BiLM(network, alphabet=ByteAlphabet()).save_pretrained(place)
+    return place
+
+
+def with_zero_state(emb: Embedder) -> Embedder:
+    """Returns the same model, whose sentences start from a state of zeros."""
+    other = Embedder(emb.bilm)
+    for part in other.bilm.network.initial_state:
+        torch.nn.init.zeros_(part)
+    return other
