@@ -1,5 +1,7 @@
 """Where tests find their reference data, and how property tests run."""
 
+import contextlib
+import io
 import os
 from pathlib import Path
 
@@ -30,3 +32,27 @@ def reference() -> Path:
     if not directory.is_dir():
         pytest.skip(f"no reference data at {directory}; set ELMOKIT_REFERENCE")
     return directory
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> Path:
+    """A small model with a softmax, trained for some seconds on the examples' text."""
+    from elmokit.cli import main  # not before the number of threads above is set
+
+    place = tmp_path_factory.mktemp("trained")
+    data, words = ROOT / "examples" / "data", place / "words.txt"
+    (place / "config.yaml").write_text(
+        f"run_dir: {place / 'run'}\n"
+        f"data: {{train: {data / 'train.txt'}, vocabulary: {words}}}\n"
+        "model: {filters: [[1, 16], [2, 32]], num_highway: 1, cell_dim: 64, projection_dim: 32}\n"
+        "optimizer: {name: adamw, learning_rate: 1e-2, warmup_steps: 10, decay: linear}\n"
+        "schedule: {batch_size: 32, steps: 40}\n"
+    )
+    for command in (
+        ["vocab", str(data / "train.txt"), "-o", str(words), "--min-count", "3"],
+        ["train", str(place / "config.yaml")],
+    ):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            code = main(command)
+        assert code == 0, printed.getvalue()
+    return place / "run" / "model"

@@ -57,27 +57,6 @@ def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory):
-    """A small model with a softmax, trained for some seconds on the examples' text."""
-    place = tmp_path_factory.mktemp("trained")
-    data, words = ROOT / "examples" / "data", place / "words.txt"
-    (place / "config.yaml").write_text(
-        f"run_dir: {place / 'run'}\n"
-        f"data: {{train: {data / 'train.txt'}, vocabulary: {words}}}\n"
-        "model: {filters: [[1, 16], [2, 32]], num_highway: 1, cell_dim: 64, projection_dim: 32}\n"
-        "optimizer: {name: adamw, learning_rate: 1e-2, warmup_steps: 10, decay: linear}\n"
-        "schedule: {batch_size: 32, steps: 40}\n"
-    )
-    for command in (
-        f"elmo vocab {data / 'train.txt'} -o {words} --min-count 3",
-        f"elmo train {place / 'config.yaml'}",
-    ):
-        printed, code = run_elmo(command)
-        assert code == 0, printed
-    return place / "run" / "model"
-
-
 @pytest.fixture
 def workplace(tmp_path, monkeypatch):
     """A directory with what the pages take for granted, as the current one."""

@@ -234,6 +234,24 @@ class Card(Section):
     """What was measured with it, such as perplexities on held-out text, by name."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationRanges(Section):
+    """The ranges of what a biLM's matrices are multiplied with: int8 takes its scales from them."""
+
+    weights: str
+    """Digest of the weights that they were measured with; they hold for no others."""
+    ranges: Mapping[str, tuple[float, float, float]]
+    """The least value, the greatest and the standard deviation, by the matrix's name."""
+
+    def __post_init__(self) -> None:
+        for name, (low, high, spread) in self.ranges.items():
+            if not (-math.inf < low <= 0 <= high < math.inf and 0 <= spread < math.inf):
+                raise ConfigError(
+                    f"ranges: {name!r}: {low} to {high}, spread {spread}: must be finite, and 0 "
+                    "within; without this file the ranges are measured again"
+                )
+
+
 def parse(kind: type[_T], data: object, where: str) -> _T:
     """Builds a value of a field's type from plain JSON-like data.
 

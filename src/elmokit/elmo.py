@@ -84,6 +84,8 @@ class Elmo(nn.Module):
         if state not in get_args(StatePolicy):
             raise ConfigError(f"state: {state!r} is not one of {', '.join(get_args(StatePolicy))}")
         model = copy.deepcopy(bilm).requires_grad_(True) if trainable else bilm.frozen()
+        if trainable:
+            model.network.use_products(None)  # those of an int8 model let nothing be learnt
         self.bilm = model.with_card(state=state)
         self.scalar_mixes = nn.ModuleList(
             ScalarMix(

@@ -16,7 +16,7 @@ from elmokit import checkpoints
 from elmokit.batch import Batch, Types
 from elmokit.characters import MAX_CHARACTERS, Alphabet, ByteAlphabet
 from elmokit.checkpoints.checkpoint import Checkpoint
-from elmokit.config import BiLMConfig, Card, CharCNNConfig
+from elmokit.config import ActivationRanges, BiLMConfig, Card, CharCNNConfig
 from elmokit.errors import ConfigError
 from elmokit.nn import BiLMNetwork, LMSoftmax, State
 from elmokit.text.tokens import token_lists
@@ -36,6 +36,7 @@ class BiLM(nn.Module):
         softmax: The output layer over the words of the vocabulary, where the source has it.
         vocabulary: Words of the training vocabulary, where the source has them.
         card: What a user must know and no tensor tells.
+        activations: What int8 takes its scales from, where it was measured.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class BiLM(nn.Module):
         softmax: LMSoftmax | None = None,
         vocabulary: Vocabulary | None = None,
         card: Card | None = None,
+        activations: ActivationRanges | None = None,
     ) -> None:
         """Builds a model from its parts; `from_pretrained` is the usual way.
 
@@ -62,6 +64,7 @@ class BiLM(nn.Module):
         self.words = words
         self.vocabulary = vocabulary
         self.card = card or Card()
+        self.activations = activations
 
     @classmethod
     def from_pretrained(
@@ -113,6 +116,7 @@ class BiLM(nn.Module):
             softmax=softmax,
             vocabulary=checkpoint.vocabulary,
             card=checkpoint.card,
+            activations=checkpoint.activations,
         ).eval()
 
     def to_checkpoint(self) -> Checkpoint:
@@ -134,6 +138,7 @@ class BiLM(nn.Module):
             words=self.words,
             vocabulary=self.vocabulary,
             card=self.card,
+            activations=self.activations,
         )
 
     def save_pretrained(

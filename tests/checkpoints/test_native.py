@@ -18,7 +18,8 @@ from checkpoint_samples import (
 from hypothesis import given, settings
 
 from elmokit.checkpoints import read, write
-from elmokit.config import Card, CharCNNConfig, LSTMConfig, WordEmbeddingConfig
+from elmokit.config import ActivationRanges, Card, CharCNNConfig, LSTMConfig, WordEmbeddingConfig
+from elmokit.errors import CheckpointError, ConfigError
 from elmokit.vocabulary import InputWords, Vocabulary
 
 
@@ -109,6 +110,44 @@ def test_files_hold_what_the_format_says(saved):
     assert config["card"]["name"] == "random"
     assert config["lstm"]["cell_dim"] == 6
     assert json.loads((saved / "characters.json").read_text())["alphabet"] == "bytes"
+
+
+ACTIVATIONS = ActivationRanges(
+    weights="0123", ranges={"token_encoder.projection": (-1.5, 0.0, 0.25)}
+)
+
+
+def test_ranges_of_activations_are_a_file_of_their_own(saved, tmp_path):
+    write(dataclasses.replace(small_checkpoint(), activations=ACTIVATIONS), tmp_path / "measured")
+    assert read(tmp_path / "measured").activations == ACTIVATIONS
+    # Whoever does not know of it finds the same files as ever.
+    (tmp_path / "measured" / "activations.json").unlink()
+    files = sorted(path.name for path in saved.iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "measured").iterdir())
+    assert all(
+        (saved / name).read_bytes() == (tmp_path / "measured" / name).read_bytes() for name in files
+    )
+    assert read(tmp_path / "measured").activations is None
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ("{", ["not complete JSON"]),
+        ("{}", ["field 'weights' is missing"]),
+        ('{"weights": "0", "ranges": {"x": [0, 1]}}', ["ranges: 'x'", "expected 3 values"]),
+        ('{"weights": "0", "ranges": {"x": [1, 2, 1]}}', ["'x': 1.0 to 2.0", "without this file"]),
+        ('{"weights": "0", "ranges": {"x": [0, Infinity, 1]}}', ["'x'", "finite"]),
+        ('{"weights": "0", "ranges": {"x": [0, 1, NaN]}}', ["'x'", "finite"]),
+    ],
+)
+def test_damaged_ranges_are_told(saved, content, parts):
+    (saved / "activations.json").write_text(content)
+    with pytest.raises((CheckpointError, ConfigError)) as caught:
+        read(saved)
+    assert "\n" not in str(caught.value)
+    for part in (saved / "activations.json", *parts):
+        assert str(part) in str(caught.value)
 
 
 def test_device_and_layout_of_tensors_are_not_stored(tmp_path):

@@ -173,9 +173,10 @@ def test_half_precision_of_the_numbers(embed, text, emb, output):
     assert_rows(rows, SENTENCES, emb.embed(SENTENCES), rtol=1e-3, atol=1e-3)
 
 
-def test_half_precision_of_the_weights(embed, text, model):
-    half = Embedder.from_pretrained(model, precision="bf16")
-    assert_rows(embed(text, "--precision", "bf16"), SENTENCES, half.embed(SENTENCES))
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_precision_of_the_weights(embed, text, model, precision):
+    rounded = Embedder.from_pretrained(model, precision=precision)
+    assert_rows(embed(text, "--precision", precision), SENTENCES, rounded.embed(SENTENCES))
 
 
 def test_boundaries(embed, text, emb):

@@ -206,7 +206,7 @@ def test_pickle_keeps_the_vectors(emb):
     [
         ({"device": "gpu"}, "device: 'gpu' cannot be used here"),
         ({"device": "cuda:99"}, "device: 'cuda:99' cannot be used here"),
-        ({"precision": "fp64"}, "precision: 'fp64' is not one of fp32, bf16"),
+        ({"precision": "fp64"}, "precision: 'fp64' is not one of fp32, bf16, int8"),
         ({"state": "keep"}, "state: 'keep' is not one of fresh, carry"),
         ({"batch_tokens": 0}, "batch_tokens"),
         ({"cache_words": -1}, "cache_words"),

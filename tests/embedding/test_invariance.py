@@ -34,7 +34,7 @@ def assert_same(found, expected):
     assert error.max() <= 1e-5
 
 
-@pytest.fixture(scope="module", params=["fp32", "bf16"])
+@pytest.fixture(scope="module", params=["fp32", "bf16", "int8"])
 def precision(request):
     return request.param
 
@@ -77,10 +77,11 @@ def test_cold_and_warm_cache(fixtures, precision, alone, cache_words):
 
 def test_precisions_differ(fixtures):
     """Else the tests above would test one of them twice."""
-    full, rounded = (
-        load(fixtures, precision=name).embed(SENTENCES[5:6]) for name in ("fp32", "bf16")
+    full, *others = (
+        load(fixtures, precision=name).embed(SENTENCES[5:6]) for name in ("fp32", "bf16", "int8")
     )
-    assert np.abs(full[0] - rounded[0]).max() > 1e-3
+    for rounded in others:
+        assert np.abs(full[0] - rounded[0]).max() > 1e-3
 
 
 def test_two_threads_with_one_embedder(fixtures, precision, alone):

@@ -153,6 +153,20 @@ def test_resume_refuses_changes_and_names_them(text, tmp_path, model, monkeypatc
         embed_file(settings(text, output, model, **again))
 
 
+def test_resume_in_int8_refuses_other_scales(text, tmp_path, model, monkeypatch):
+    bilm = Embedder.from_pretrained(model, device="cpu", precision="int8").bilm
+    bilm.save_pretrained(tmp_path / "model")
+    output = tmp_path / "cut.npz"
+    again = {"part_rows": 7, "precision": "int8"}
+    interrupted(text, output, tmp_path / "model", monkeypatch, 2, **again)
+    path = tmp_path / "model" / "activations.json"
+    data = json.loads(path.read_text())
+    data["ranges"]["token_encoder.projection"] = [0, 1, 1]
+    path.write_text(json.dumps(data))
+    with pytest.raises(OutputError, match="model_sha256: "):
+        embed_file(settings(text, output, tmp_path / "model", resume=True, **again))
+
+
 def kill_after_parts(command, manifest, parts):
     """Kills a process with SIGKILL once its manifest lists so many parts; tells how many it has."""
     process = subprocess.Popen(

@@ -11,6 +11,7 @@ from elmokit.characters import ByteAlphabet
 from elmokit.config import CharCNNConfig
 from elmokit.nn import char_encoder
 from elmokit.nn.char_encoder import CharEncoder
+from elmokit.nn.products import Activations, Int8Product
 
 
 @pytest.mark.parametrize("case", [0, 1])
@@ -99,3 +100,18 @@ def test_gradients_reach_every_parameter_and_not_the_empty_row():
     module(torch.randint(1, 262, (40, 12))).sum().backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in module.parameters())
     assert not module.embedding.weight.grad[0].any()
+
+
+def test_a_word_has_the_same_bits_beside_any_others():
+    """Else int8, which rounds what comes out, would now and then give it other vectors."""
+    module = encoder(limit=30, widths=(1, 2, 3, 4, 7)).requires_grad_(False)
+    seen = Activations(-1.0, 3.0, 1.0)
+    for highway in module.highways:
+        highway.use_products(lambda name, weight, bias: Int8Product(weight, bias, seen), "it")
+    alphabet = ByteAlphabet(max_characters=30)
+    words = ["kettle"[:length] + "x" * extra for length in range(1, 7) for extra in range(0, 15, 2)]
+    ids = torch.tensor([(alphabet.encode(word) + [261] * 30)[:30] for word in words])
+    with torch.no_grad():
+        together = module(ids)
+        for some in (slice(0, 1), slice(3, 10), slice(20, 40), slice(47, 48)):
+            assert torch.equal(module(ids[some]), together[some])

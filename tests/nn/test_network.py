@@ -9,6 +9,7 @@ import torch
 from builders import char_bilm, char_config, sentences_of_lengths
 from elmokit.model import BiLM
 from elmokit.nn import BiLMNetwork
+from elmokit.nn.products import MeasuringProduct
 from numpy_bilm import NumpyBiLM
 
 
@@ -63,3 +64,29 @@ def test_everything_is_differentiable():
         name for name, p in bilm.network.named_parameters() if p.grad is None or not p.grad.any()
     ]
     assert missing == []
+
+
+def test_products_of_ones_own_are_made_and_taken_off_again():
+    network = char_bilm().network
+    batch = char_bilm().encode(sentences_of_lengths([3, 0, 5]))
+
+    def run():
+        with torch.no_grad():
+            layers, state = network.run(network.encode_types(batch.types), batch)
+            return [*layers.forward, *layers.backward, *state]
+
+    right, names = run(), []
+
+    def make(name, weight, bias):
+        names.append(name)
+        return MeasuringProduct(weight, bias)
+
+    network.use_products(make)
+    for found, expected in zip(run(), right, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    assert len(names) == len(set(names)) == 2 + 2 * 2 * 3
+    assert "token_encoder.characters.highways.0" in names
+    assert "backward_lstm.1.recurrent_weight" in names
+    network.use_products(None)
+    for found, expected in zip(run(), right, strict=True):
+        assert torch.equal(found, expected)

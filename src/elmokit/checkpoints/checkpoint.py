@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from elmokit.characters import Alphabet
-from elmokit.config import BiLMConfig, Card
+from elmokit.config import ActivationRanges, BiLMConfig, Card
 from elmokit.errors import CheckpointError
 from elmokit.vocabulary import InputWords, Vocabulary
 
@@ -30,6 +30,8 @@ class Checkpoint:
     vocabulary: Vocabulary | None = None
     """Words of the training vocabulary, where the source has them; the V words of the softmax."""
     card: Card = field(default_factory=Card)
+    activations: ActivationRanges | None = None
+    """What int8 takes its scales from, where it was measured."""
 
     def halved(self) -> Self:
         """Returns the model with its tensors rounded to float16, at half the size.

@@ -7,6 +7,8 @@ characters.json     the alphabet, if the model reads characters
 words.json          the input words, if the model reads word ids
 vocab.txt           the words of the training vocabulary, one a line, if they are known: those that
                     the softmax predicts, if there is one
+activations.json    the range of what each matrix is multiplied with, if it was measured for int8;
+                    a reader that does not know this file reads the same model
 """
 
 import os
@@ -32,12 +34,13 @@ from elmokit.checkpoints.files import (
     write_json,
     write_words,
 )
-from elmokit.config import SCHEMA_VERSION, BiLMConfig, Card, parse
+from elmokit.config import SCHEMA_VERSION, ActivationRanges, BiLMConfig, Card, parse
 from elmokit.errors import CheckpointError
 from elmokit.vocabulary import InputWords, Vocabulary
 
 CONFIG, TENSORS, VOCABULARY = "config.json", "model.safetensors", "vocab.txt"
 CHARACTERS, WORDS = "characters.json", "words.json"
+ACTIVATIONS = "activations.json"
 
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 """How safetensors tells the number of an error of the system."""
@@ -56,8 +59,9 @@ def find(directory: Path) -> Finding:
             if data.get(field) is not None:
                 roles[field] = name
                 lacks += [] if (directory / name).is_file() else [name]
-    if (directory / VOCABULARY).is_file():
-        roles["vocab"] = VOCABULARY
+    for role, name in (("vocab", VOCABULARY), ("activations", ACTIVATIONS)):
+        if (directory / name).is_file():
+            roles[role] = name
     return Finding({role: directory / name for role, name in roles.items()}, tuple(lacks))
 
 
@@ -92,6 +96,7 @@ def read(files: Mapping[str, Path]) -> Checkpoint:
         words=_read_input_words(files["words"], config) if config.words else None,
         vocabulary=vocabulary,
         card=card,
+        activations=_read_activations(files.get("activations")),
     )
 
 
@@ -123,6 +128,8 @@ def write(checkpoint: Checkpoint, directory: Path) -> None:
         write_json(directory / WORDS, checkpoint.words.to_dict())
     if checkpoint.vocabulary is not None:
         write_words(directory / VOCABULARY, checkpoint.vocabulary.words)
+    if checkpoint.activations is not None:
+        write_json(directory / ACTIVATIONS, checkpoint.activations.to_dict())
 
 
 def _portable(tensor: Tensor) -> Tensor:
@@ -182,6 +189,10 @@ def _read_input_words(path: Path, config: BiLMConfig) -> InputWords:
             f"{config.words.num_words}; the two belong to different models"
         )
     return words
+
+
+def _read_activations(path: Path | None) -> ActivationRanges | None:
+    return ActivationRanges.from_dict(read_json(path), where=str(path)) if path else None
 
 
 def _check_vocabulary(config: BiLMConfig, vocabulary: Vocabulary | None, where: str) -> None:

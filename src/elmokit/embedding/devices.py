@@ -6,11 +6,14 @@ from typing import Literal, get_args
 
 import torch
 
+from elmokit.embedding.int8 import quantize
 from elmokit.errors import ConfigError
 from elmokit.model import BiLM
 
-Precision = Literal["fp32", "bf16"]
-"""fp32: the reference. bf16: the LSTM's weights are rounded to bfloat16; all else stays float32."""
+Precision = Literal["fp32", "bf16", "int8"]
+"""fp32: the reference. bf16: the LSTM's weights are rounded to bfloat16; all else stays float32.
+int8 (CPU): the matrices of the LSTM, of the highways and of the token projection multiply in whole
+numbers, by scales fixed when the model is prepared; all else stays float32."""
 
 
 def find_device(name: str | torch.device) -> torch.device:
@@ -42,16 +45,24 @@ def prepare(bilm: BiLM, device: torch.device, precision: Precision) -> BiLM:
     """Returns the model frozen, on the device, in the precision; unchanged tensors are shared.
 
     Raises:
-        ConfigError: The precision is unknown.
+        ConfigError: The precision is unknown, or cannot be had for this model, device or machine.
     """
     if precision not in get_args(Precision):
         raise ConfigError(
             f"precision: {precision!r} is not one of {', '.join(get_args(Precision))}"
         )
+    if precision == "int8" and device.type != "cpu":
+        raise ConfigError(
+            f"precision: int8 runs on the CPU only, not on {device}; use device cpu, or fp32"
+        )
     model = bilm.frozen()
+    model.network.use_products(None)
     if precision == "bf16":
         # The token encoder runs once per word type: rounding it would cost more than it saves.
         for name, parameter in model.network.named_parameters():
             if not name.startswith("token_encoder."):
                 parameter.data = parameter.data.bfloat16().float()
-    return model.to(device, torch.float32)
+    model = model.to(device, torch.float32)
+    if precision == "int8":
+        quantize(model)
+    return model

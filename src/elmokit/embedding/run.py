@@ -16,6 +16,7 @@ import torch
 
 from elmokit.config import Card
 from elmokit.embedding.computing import threads
+from elmokit.embedding.devices import Precision
 from elmokit.embedding.embedder import BATCH_TOKENS, Embedder
 from elmokit.embedding.parts import PartedOutput
 from elmokit.embedding.place import check_place
@@ -263,7 +264,7 @@ def _fixed(settings: EmbedSettings, emb: Embedder) -> dict[str, Any]:
         **fixed,
         "encoding": codecs.lookup(settings.encoding).name,
         "input_sha256": None if settings.input == "-" else _file_digest(settings.input),
-        "model_sha256": _model_digest(emb),
+        "model_sha256": _model_digest(emb, settings.precision),
         "model_name": emb.bilm.card.name,
     }
 
@@ -279,8 +280,10 @@ def _file_digest(path: str) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _model_digest(emb: Embedder) -> str:
+def _model_digest(emb: Embedder, precision: Precision) -> str:
     digest = hashlib.sha256()
+    if precision == "int8":
+        digest.update(repr(emb.bilm.activations).encode())
     for name, tensor in sorted(emb.bilm.state_dict().items()):
         digest.update(f"{name} {tuple(tensor.shape)}".encode())
         digest.update(tensor.cpu().numpy().data)

@@ -47,8 +47,8 @@ class EmbedSettings:
     """cpu, cuda, cuda:1, ...; auto takes a GPU if there is one."""
     threads: int | None = None
     """CPU threads; all cores if not given."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """fp32 is the reference; bf16 rounds the LSTM's weights."""
+    precision: Literal["fp32", "bf16", "int8"] = "fp32"
+    """fp32 is the reference; bf16 rounds the LSTM's weights; int8 (CPU) is fast and rounds most."""
     state: StatePolicy = "fresh"
     """fresh: vectors depend on their row alone. carry: row r of a batch continues row r before."""
     encoding: str = "utf-8"

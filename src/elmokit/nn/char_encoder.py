@@ -11,9 +11,27 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from elmokit.config import CharCNNConfig
+from elmokit.nn.products import Linear, MakeProduct
 
 _CHUNK_CHARACTERS = 4096
 """Characters convolved at a time, so that what the filters give stays near the processor."""
+_MIN_WORDS = 16
+"""Words from which on torch convolves in one way, so that a word has the same bits beside any."""
+
+
+class Highway(Linear):
+    """The linear layer of a highway: (U, F) -> (U, 2F), a and the gate before its sigmoid."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, 2 * width)
+
+    def use_products(self, make: MakeProduct | None, name: str) -> None:
+        """As in `Linear`; the gate comes out halved, for `_halved_highway`."""
+        halves = torch.ones(2, self.in_features)
+        halves[1] = 0.5
+        halves = halves.flatten()
+        weight, bias = self.weight.detach(), self.bias.detach()
+        self.product = make and make(name, weight * halves[:, None], bias * halves)
 
 
 class CharEncoder(nn.Module):
@@ -29,7 +47,7 @@ class CharEncoder(nn.Module):
             nn.Conv1d(config.embedding_dim, count, width) for width, count in config.filters
         )
         self.highways = nn.ModuleList(
-            nn.Linear(config.num_filters, 2 * config.num_filters) for _ in range(config.num_highway)
+            Highway(config.num_filters) for _ in range(config.num_highway)
         )
 
     def forward(self, char_ids: Tensor) -> Tensor:
@@ -50,15 +68,20 @@ class CharEncoder(nn.Module):
             pieces.append(self._convolve(char_ids[order[start:stop], :length]))
         vectors = torch.cat(pieces)
         for highway in self.highways:
-            vectors = _highway(vectors, highway(vectors).to(vectors.dtype))
+            pass_on = _highway if cast(Highway, highway).product is None else _halved_highway
+            vectors = pass_on(vectors, highway(vectors).to(vectors.dtype))
         return F.embedding(torch.argsort(order), vectors)
 
     def _convolve(self, char_ids: Tensor) -> Tensor:
         """(U, C) ids -> (U, F): every filter's maximum over all positions, then the activation."""
+        count, maximum = len(char_ids), _maximum_for_gradient
+        if not torch.is_grad_enabled():
+            maximum = _maximum
+            if count < _MIN_WORDS:
+                char_ids = char_ids[torch.arange(_MIN_WORDS) % count]
         characters = self.embedding(char_ids)  # (U, C, c)
-        maximum = _maximum_for_gradient if torch.is_grad_enabled() else _maximum
         maxima = [maximum(characters, cast(nn.Conv1d, layer)) for layer in self.convolutions]
-        features = torch.cat(maxima, dim=1)
+        features = torch.cat(maxima, dim=1)[:count]
         return torch.relu(features) if self.config.activation == "relu" else torch.tanh(features)
 
 
@@ -135,3 +158,14 @@ def _highway(inputs: Tensor, projected: Tensor) -> Tensor:
     """
     nonlinear, gate = projected.chunk(2, dim=1)
     return torch.lerp(torch.relu(nonlinear), inputs, torch.sigmoid(gate))
+
+
+def _halved_highway(inputs: Tensor, projected: Tensor) -> Tensor:
+    """The same of a halved gate, in operations that round alike at any place of a tensor.
+
+    `product_steps` tells why.
+    """
+    nonlinear, gate = projected.chunk(2, dim=1)
+    carry = torch.relu(nonlinear)
+    share = torch.tanh(gate).add_(1).mul_(0.5)
+    return (inputs - carry).mul_(share).add_(carry)

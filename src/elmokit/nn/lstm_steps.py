@@ -125,7 +125,7 @@ class Steps:
         outputs = h.new_empty(num_positions, h.size(1))
         cells = c.new_empty(num_positions if for_gradient else 0, c.size(1))
         kept = []
-        for span, steps in _chunks(reading.batch_sizes):
+        for span, steps in chunks(reading.batch_sizes):
             gates = _linear(reading.inputs[span], self._weights.input, self._weights.bias)
             for step in steps:
                 rows = slice(span.start + step.start, span.start + step.stop)
@@ -180,8 +180,8 @@ class Steps:
             _reached(trace.cells, self._cell_clip),
             _reached(trace.outputs, self._projection_clip),
         )
-        chunks = list(zip(_chunks(reading.batch_sizes), trace.gates, strict=True))
-        for (span, steps), gates in reversed(chunks):
+        kept = list(zip(chunks(reading.batch_sizes), trace.gates, strict=True))
+        for (span, steps), gates in reversed(kept):
             work = _Work(
                 *(gates, c_before[span], trace.cells[span], trace.outputs[span]),
                 torch.empty_like(gates),
@@ -303,7 +303,7 @@ def _before(first: Tensor, after: Tensor, batch_sizes: tuple[int, ...]) -> Tenso
     return torch.cat(parts)
 
 
-def _chunks(batch_sizes: tuple[int, ...]) -> list[_Chunk]:
+def chunks(batch_sizes: tuple[int, ...]) -> list[_Chunk]:
     """Cuts the steps into chunks of at most `_CHUNK_ROWS` positions, or of one larger step."""
     chunks: list[_Chunk] = []
     steps: list[slice] = []

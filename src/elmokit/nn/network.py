@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from elmokit.batch import Batch, Types
 from elmokit.config import BiLMConfig
 from elmokit.nn.lstm_steps import Reading
+from elmokit.nn.products import Linear, MakeProduct
 from elmokit.nn.projected_lstm import ProjectedLSTM, run_layers
 from elmokit.nn.stacked_lstm import StackedLSTM
 from elmokit.nn.state import State
@@ -79,6 +80,16 @@ class BiLMNetwork(nn.Module):
     def initial_state(self) -> State:
         """State before a sentence's first position: h (L, 2, D), c (L, 2, H)."""
         return State(self.initial_h, self.initial_c)
+
+    def use_products(self, make: MakeProduct | None) -> None:
+        """Sets how the matrices of highways, token projection and LSTM layers multiply.
+
+        Args:
+            make: Makes a matrix's product; nothing can be learnt with it. None: as torch does.
+        """
+        for name, module in self.named_modules():
+            if isinstance(module, Linear | ProjectedLSTM):
+                module.use_products(make, name)
 
     def encode_types(self, types: Types) -> Tensor:
         """Encodes each word type by itself; returns (U, D).

@@ -15,6 +15,8 @@ from torch.autograd.function import once_differentiable
 
 from elmokit.config import LSTMConfig
 from elmokit.nn.lstm_steps import Reading, Steps, Trace, Weights
+from elmokit.nn.product_steps import Products, make_products, run_steps
+from elmokit.nn.products import MakeProduct
 from elmokit.nn.side_by_side import side_by_side
 
 
@@ -27,6 +29,9 @@ class ProjectedLSTM(nn.Module):
     the numbers of bilm-tf's LSTMCell and of AllenNLP's LstmCellWithProjection. A skip connection is
     the caller's and no part of the state. `run_layers` runs it.
     """
+
+    products: Products | None = None
+    """How the layer multiplies if not as torch does; nothing is learnt then."""
 
     def __init__(self, config: LSTMConfig, input_dim: int) -> None:
         super().__init__()
@@ -50,6 +55,10 @@ class ProjectedLSTM(nn.Module):
         """What the layer learns."""
         return Weights(self.input_weight, self.recurrent_weight, self.bias, self.projection)
 
+    def use_products(self, make: MakeProduct | None, name: str) -> None:
+        """Sets how the layer, of that name in its network, multiplies; None: as torch does."""
+        self.products = make and make_products(self.config, self.weights, make, name)
+
 
 def run_layers(
     layers: Sequence[ProjectedLSTM], readings: Sequence[Reading]
@@ -65,6 +74,13 @@ def run_layers(
     Returns:
         For each layer (N, D) outputs, and (B, H) the cell after each row's last step.
     """
+    computations = [
+        functools.partial(run_steps, layer.config, layer.products, reading)
+        for layer, reading in zip(layers, readings, strict=True)
+        if layer.products is not None
+    ]
+    if computations:
+        return side_by_side(computations, readings[0].inputs.device)
     flat: list[Any] = []
     for layer, reading in zip(layers, readings, strict=True):
         inputs = reading.inputs.to(layer.bias.dtype)

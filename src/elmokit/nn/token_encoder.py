@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from elmokit.batch import Types
 from elmokit.config import BiLMConfig
 from elmokit.nn.char_encoder import CharEncoder
+from elmokit.nn.products import Linear
 
 
 class TokenEncoder(nn.Module):
@@ -23,7 +24,7 @@ class TokenEncoder(nn.Module):
         )
         self.characters = CharEncoder(config.characters) if config.characters else None
         self.projection = (
-            nn.Linear(config.token_dim, config.lstm.projection_dim)
+            Linear(config.token_dim, config.lstm.projection_dim)
             if config.token_projection
             else None
         )

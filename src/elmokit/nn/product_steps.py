@@ -1,0 +1,86 @@
+"""One direction of one LSTM layer by products of one's own choice: the forward pass only.
+
+The values are those of `lstm_steps`. They are made of products, sums and tanh alone: torch gives
+these the same bits wherever an element lies in a tensor and however threads share it, which it does
+not for a sigmoid. A last bit that differs would now and then be rounded to another whole number,
+and a sentence's vectors would depend on its batch.
+
+Letters: N packed positions, B rows, b rows active in a step, D output width, H cell size.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from elmokit.config import LSTMConfig
+from elmokit.nn.lstm_steps import Reading, Weights, chunks
+from elmokit.nn.products import MakeProduct, Product
+
+
+class Products(NamedTuple):
+    """How a layer multiplies in one direction.
+
+    With sigmoid(x) = (1 + tanh(x / 2)) / 2, the gates i, f, o come out halved, and the projection
+    takes hidden values that are doubled.
+    """
+
+    input: Product
+    """(n, I) -> (n, 4H), bias included."""
+    recurrent: Product
+    """(b, D) -> (b, 4H)"""
+    projection: Product | None
+    """(b, H) -> (b, D); None if the hidden values are the output."""
+
+
+@torch.no_grad()
+def make_products(config: LSTMConfig, weights: Weights, make: MakeProduct, name: str) -> Products:
+    """Makes the products of a layer, of that name in its network."""
+    halves = torch.full((4, config.cell_dim), 0.5)
+    halves[2] = 1.0  # g
+    halves = halves.flatten()
+    bias = weights.bias.clone()
+    bias[config.cell_dim : 2 * config.cell_dim] += config.forget_bias
+    projection = weights.projection
+    return Products(
+        make(f"{name}.input_weight", weights.input * halves[:, None], bias * halves),
+        make(f"{name}.recurrent_weight", weights.recurrent * halves[:, None], None),
+        None if projection is None else make(f"{name}.projection", projection * 0.5, None),
+    )
+
+
+def run_steps(config: LSTMConfig, products: Products, reading: Reading) -> tuple[Tensor, Tensor]:
+    """Runs all steps.
+
+    Returns:
+        (N, D) outputs, and (B, H) the cell after each row's last step.
+    """
+    h, c = reading.h, reading.c.clone()
+    outputs = h.new_empty(len(reading.inputs), h.size(1))
+    for span, steps in chunks(reading.batch_sizes):
+        gates = products.input(reading.inputs[span])
+        for step in steps:
+            rows = slice(span.start + step.start, span.start + step.stop)
+            size = step.stop - step.start
+            h = _step(config, products, gates[step], h[:size], c[:size], outputs[rows])
+    return outputs, c
+
+
+def _step(
+    config: LSTMConfig, products: Products, gates: Tensor, h: Tensor, c: Tensor, output: Tensor
+) -> Tensor:
+    """Makes a step: `gates` (b, 4H), `c` (b, H), `output` (b, D) in place; returns the last."""
+    gates = products.recurrent.add_to(gates, h).tanh_()
+    i, f, g, o = gates.chunk(4, dim=1)
+    gates[:, : 2 * c.size(1)].add_(1)  # i and f, doubled
+    o.add_(1)
+    c.mul_(f).add_(i.mul_(g)).mul_(0.5)
+    if config.cell_clip is not None:
+        c.clamp_(-config.cell_clip, config.cell_clip)
+    hidden = torch.tanh(c).mul_(o)
+    if products.projection is None:
+        return output.copy_(hidden.mul_(0.5))
+    output.copy_(products.projection(hidden))
+    if config.projection_clip is not None:
+        output.clamp_(-config.projection_clip, config.projection_clip)
+    return output
