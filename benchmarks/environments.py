@@ -82,6 +82,7 @@ ENVIRONMENTS = {
         ),
         newest_python=(3, 11),
     ),
+    # Later releases of overrides refuse what its highway layer overrides.
     "elmoformanylangs": Environment(
         imports="elmoformanylangs",
         requirements=(
@@ -89,7 +90,7 @@ ENVIRONMENTS = {
             "torch==2.13.0",
             "numpy==2.4.6",
             "h5py==3.16.0",
-            "overrides==7.7.0",
+            "overrides==4.1.2",
         ),
     ),
     # The package carries the weights; it is read with transformers alone, so sentence-transformers,

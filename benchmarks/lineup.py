@@ -1,5 +1,6 @@
 """Who takes part in a benchmark of embedding: the contenders of a model, each in a process."""
 
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -120,7 +121,12 @@ def running(
 
 @contextmanager
 def working_folder() -> Iterator[Path]:
-    """Make a folder for what one run writes, beside the environments."""
+    """Make a folder for what one run writes, beside the environments.
+
+    A run that is told to end then leaves as after Ctrl-C: the folder goes, and so do the workers,
+    which could not end by themselves while they are stopped.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     DEFAULT_FOLDER.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=DEFAULT_FOLDER) as folder:
         yield Path(folder)
