@@ -1,57 +1,67 @@
-"""Compare how fast elmokit and AllenNLP 2.10.1 embed text on a CPU, and that they agree.
+"""Compare how fast ELMo libraries and a small transformer embed text on a CPU, and that they agree.
 
-Usage: python benchmarks/embedding.py [--size original|small] [--output results.json]
+Usage: python benchmarks/embedding.py [--models small original default manylangs]
+    [--texts ewt synthetic] [--precisions fp32 bf16] [--output results.json]
 """
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
-from typing import Any, Literal, Self
+from typing import Any
 
-import numpy as np
 import tyro
 
-from allennlp_environment import DEFAULT_FOLDER, ensure_environment
+from agreement import Agreement, compare
+from environments import DEFAULT_FOLDER
+from lineup import (
+    LIBRARIES,
+    NOT_ELMO,
+    OURS,
+    Entry,
+    Library,
+    Running,
+    entries_of,
+    interpreters,
+    running,
+    working_folder,
+)
 from machine import describe_machine
-from random_checkpoint import SIZES, write_checkpoint
-from sample_text import TREEBANK, Sentences, Text, load_text
+from models import MODELS, Model, ModelName, write_model
+from report import make_report, print_heading, print_table, write_report
+from roofline import MatrixRate, Work, work_of
+from sample_text import TEXTS, TREEBANK, Text, TextName, load_text
 
 TOLERANCE = 1e-3
-"""The largest difference between two vectors that still counts as rounding."""
-BASELINE = "allennlp"
-WORKER = Path(__file__).with_name("embedding_worker.py")
+"""The largest difference between two vectors in float32 that still counts as rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What is measured."""
 
-    size: Literal["original", "small"] = "original"
-    """Size of the random checkpoint: the paper's, or the smallest published one's."""
-    only: Literal["allennlp", "elmokit"] | None = None
-    """Run one contender alone; nothing is compared then."""
+    models: tuple[ModelName, ...] = MODELS
+    """Models to run."""
+    texts: tuple[TextName, ...] = TEXTS
+    """Texts to embed with each."""
+    libraries: tuple[Library, ...] = LIBRARIES
+    """Libraries that take part, where they read the model."""
+    precisions: tuple[str, ...] = ("fp32",)
+    """elmokit's; one that this version does not know is named and left out."""
+    batch_sizes: tuple[int, ...] = (32, 64)
+    """Sentences in a batch of AllenNLP and ELMoForManyLangs; the first is that of the others."""
     num_rounds: int = 3
     """Timed passes of each contender, in turns."""
     num_sentences: int = 256
-    """Sentences taken from the beginning of the text."""
-    batch_size: int = 32
-    """Sentences in a batch of AllenNLP."""
+    """Sentences taken from the beginning of each text."""
     num_threads: int = 2
     """Threads of each contender."""
     seed: int = 1
-    """Seed of the weights, and of the text where it is synthetic."""
-    text: Path = TREEBANK
-    """A CoNLL-U file; where it is absent, synthetic text takes its place."""
-    environment: Path = DEFAULT_FOLDER
-    """Where AllenNLP's virtual environment is, or is to be built."""
+    """Seed of the weights and of the synthetic text."""
+    treebank: Path = TREEBANK
+    """The CoNLL-U file of the text ewt; synthetic sentences take its place if it is absent."""
+    environments: Path = DEFAULT_FOLDER
+    """Where the other libraries' virtual environments are, or are to be built."""
     output: Path | None = None
     """A JSON file for every number."""
 
@@ -60,11 +70,12 @@ class Settings:
 class Measurement:
     """What one contender needed."""
 
-    contender: str
-    versions: dict[str, str]
-    peak_mib: int = 0
+    entry: Entry
     seconds: dict[str, list[float]] = field(default_factory=dict)
-    """One entry a row of the table, one number a round; the first row is the one compared."""
+    """By row, cold or warm, one number a round."""
+    peak_mib: int = 0
+    agreement: Agreement | None = None
+    """With the first contender's vectors; None for that itself."""
 
     def add(self, reply: Mapping[str, Any]) -> None:
         """Take in the worker's reply to a timed pass."""
@@ -73,188 +84,161 @@ class Measurement:
             self.seconds.setdefault(row, []).append(seconds)
 
 
-class Worker:
-    """A contender's process."""
-
-    def __init__(
-        self, contender: str, python: Path, num_threads: int, script: Path = WORKER
-    ) -> None:
-        self.contender = contender
-        threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(num_threads))
-        self._process = subprocess.Popen(
-            [python, script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-            env=os.environ | threads | {"CUDA_VISIBLE_DEVICES": ""},
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def ask(self, request: str, **arguments: object) -> dict[str, Any]:
-        """Send a request and wait for its reply."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        line = json.dumps({"request": request} | arguments)
-        print(line, file=self._process.stdin, flush=True)
-        reply = self._process.stdout.readline()
-        if not reply:
-            self._process.wait()  # for the rest of its error message
-            raise RuntimeError(f"the worker of {self.contender} has failed; its error is above")
-        answer: dict[str, Any] = json.loads(reply)
-        return answer
-
-
 def main(settings: Settings) -> None:
-    """Measure, print the table and check that the vectors agree."""
-    text = load_text(settings.text, settings.num_sentences, settings.seed)
-    print(text.describe(), flush=True)
+    """Measure, print the tables and check that the vectors agree."""
     machine = describe_machine()  # before our own load
-    measurements, difference = measure(settings, text.sentences)
-    report = {"machine": machine} | make_report(settings, text, measurements, difference)
-    print_report(report, measurements)
-    if settings.output is not None:
-        settings.output.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    if difference is not None and not difference < TOLERANCE:  # said so, NaN fails too
-        raise SystemExit(f"the vectors differ by {difference:.1e}, more than {TOLERANCE:.0e}")
+    texts = [
+        load_text(name, settings.num_sentences, settings.seed, treebank=settings.treebank)
+        for name in settings.texts
+    ]
+    results: list[dict[str, Any]] = []
+    versions: dict[str, dict[str, str]] = {}
+    rates: dict[str, dict[str, float]] = {}
+    for name in settings.models:
+        entries = entries_of(name, settings.libraries, settings.batch_sizes, settings.precisions)
+        pythons = interpreters(entries, settings.environments)
+        with working_folder() as folder:
+            model = write_model(name, folder, settings.seed)
+            rate = MatrixRate.of([model.config])
+            with running(entries, pythons, model, settings.num_threads) as contenders:
+                versions |= {one.entry.library: one.versions for one in contenders}
+                for text in texts:
+                    measured = measure(settings, contenders, text, rate, folder)
+                    results.append(summarize(model, text, measured, rate))
+        rates[name] = rate.rates
+    report = make_report(settings, machine, versions=versions, matrix_rates=rates, results=results)
+    print_heading(report)
+    for result in results:
+        print_result(result)
+    write_report(report, settings.output)
+    check(results)
 
 
-def measure(settings: Settings, sentences: Sentences) -> tuple[list[Measurement], float | None]:
-    """Run all rounds and return the timings and the largest difference between the vectors."""
-    with working_folder() as folder, workers(settings, folder) as (processes, measurements):
-        for process in processes:  # one short pass to warm up
-            process.ask("embed", sentences=sentences[: settings.batch_size], save_to=None)
-        saved = [folder / f"{process.contender}.npz" for process in processes]
-        for round_number in range(1, settings.num_rounds + 1):
-            is_last = round_number == settings.num_rounds
-            for process, measurement, path in zip(processes, measurements, saved, strict=True):
-                save_to = str(path) if is_last else None
-                measurement.add(process.ask("embed", sentences=sentences, save_to=save_to))
-            print(f"round {round_number} of {settings.num_rounds} done", flush=True)
-        return measurements, largest_difference(*saved) if len(saved) > 1 else None
+def measure(
+    settings: Settings,
+    contenders: Sequence[Running],
+    text: Text,
+    rate: MatrixRate,
+    folder: Path,
+) -> list[Measurement]:
+    """Let the contenders embed a text in turns, and compare what they return."""
+    measurements = [Measurement(entry=one.entry) for one in contenders]
+    saved = [folder / f"{one.entry.name}.npz" for one in contenders]
+    for one in contenders:  # one short pass to warm up
+        one.worker.ask("embed", sentences=text.sentences[: settings.batch_sizes[0]], save_to=None)
+    rate.measure(settings.num_threads)
+    for number in range(1, settings.num_rounds + 1):
+        is_last = number == settings.num_rounds
+        for one, measurement, path in zip(contenders, measurements, saved, strict=True):
+            save_to = str(path) if is_last else None
+            reply = one.worker.ask("embed", sentences=text.sentences, save_to=save_to)
+            measurement.add(reply)
+        rate.measure(settings.num_threads)
+        print(f"{text.source}: round {number} of {settings.num_rounds} done", flush=True)
+    comparable = [
+        (measurement, path)
+        for measurement, path in zip(measurements, saved, strict=True)
+        if measurement.entry.library != NOT_ELMO
+    ]
+    for measurement, path in comparable[1:]:
+        measurement.agreement = compare(path, comparable[0][1])
+    return measurements
 
 
-@contextmanager
-def working_folder() -> Iterator[Path]:
-    """Make a folder for one run's checkpoint and vectors, beside AllenNLP's environment."""
-    DEFAULT_FOLDER.parent.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=DEFAULT_FOLDER.parent) as folder:
-        yield Path(folder)
-
-
-@contextmanager
-def workers(settings: Settings, folder: Path) -> Iterator[tuple[list[Worker], list[Measurement]]]:
-    """Start a process for each contender and load the same new checkpoint in all of them."""
-    pythons = interpreters(settings)
-    options, weights = write_checkpoint(folder, SIZES[settings.size], settings.seed)
-    with ExitStack() as stack:
-        processes, measurements = [], []
-        for contender, python in pythons.items():
-            process = stack.enter_context(Worker(contender, python, settings.num_threads))
-            versions = process.ask(
-                "load",
-                contender=contender,
-                options=str(options),
-                weights=str(weights),
-                num_threads=settings.num_threads,
-                batch_size=settings.batch_size,
-            )["versions"]
-            processes.append(process)
-            measurements.append(Measurement(contender=contender, versions=versions))
-        yield processes, measurements
-
-
-def interpreters(settings: Settings) -> dict[str, Path]:
-    """Return the interpreter of each contender that takes part, the baseline first."""
-    pythons = {}
-    if settings.only != "elmokit":
-        pythons["allennlp"] = ensure_environment(settings.environment)
-    if settings.only != "allennlp":
-        pythons["elmokit"] = Path(sys.executable)
-    return pythons
-
-
-def largest_difference(path: Path, other_path: Path) -> float:
-    """Return the largest absolute difference between two saved lists of vectors."""
-    with np.load(path) as vectors, np.load(other_path) as others:
-        if vectors.files != others.files:
-            raise SystemExit(f"{len(vectors.files)} sentences and {len(others.files)} came back")
-        differences = [_difference(vectors[key], others[key]) for key in vectors.files]
-    return float(np.max(differences))
-
-
-def _difference(vectors: np.ndarray, others: np.ndarray) -> float:
-    if vectors.shape != others.shape:
-        raise SystemExit(f"a sentence has shapes {vectors.shape} and {others.shape}")
-    return float(np.abs(vectors - others).max(initial=0.0))
-
-
-def make_report(
-    settings: Settings, text: Text, measurements: Sequence[Measurement], difference: float | None
+def summarize(
+    model: Model, text: Text, measurements: Sequence[Measurement], rate: MatrixRate
 ) -> dict[str, Any]:
-    """Return everything there is to say about a run, ready for JSON."""
-    ours = asdict(settings)
-    del ours["text"], ours["environment"], ours["output"]  # paths say nothing elsewhere
+    """Return the table of a model and a text."""
+    work = work_of(model.config, text.sentences)
+    firsts: dict[Library, float] = {}
+    for measurement in measurements:
+        firsts.setdefault(measurement.entry.library, median(measurement.seconds["cold"]))
+    others = {library: seconds for library, seconds in firsts.items() if library != OURS}
     return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "settings": ours,
+        "model": model.name,
         "text": {"source": text.source, "tokens": text.num_tokens, "types": text.num_types},
-        "contenders": [asdict(measurement) for measurement in measurements],
-        "rows": table_rows(measurements, text.num_tokens),
-        "largest_difference": difference,
+        "description": text.describe(),
+        "work": asdict(work),
+        "matrix_rate": rate.best,
+        "roofline": text.num_tokens * rate.best / work.total,
+        "compared_with": list(others),
+        "rows": [
+            _row(measurement, name, seconds, text.num_tokens, others)
+            | {"roofline_share": _share(measurement, name, work, rate)}
+            for measurement in measurements
+            for name, seconds in measurement.seconds.items()
+        ],
     }
 
 
-def table_rows(measurements: Sequence[Measurement], num_tokens: int) -> list[dict[str, Any]]:
-    """Return the lines of the table: a contender's whole pass, then its other timings."""
-    timings = [
-        (measurement, name, seconds)
-        for measurement in measurements
-        for name, seconds in measurement.seconds.items()
-    ]
-    has_baseline = measurements[0].contender == BASELINE
-    baseline = median(timings[0][2]) if has_baseline else None
-    return [
-        {
-            "name": f"{measurement.contender}, {name}",
-            "median_seconds": median(seconds),
-            "fastest_seconds": min(seconds),
-            "slowest_seconds": max(seconds),
-            "tokens_per_second": num_tokens / median(seconds),
-            "times_as_fast": None if baseline is None else baseline / median(seconds),
-            "peak_mib": measurement.peak_mib,
-        }
-        for measurement, name, seconds in timings
-    ]
+def _row(
+    measurement: Measurement,
+    name: str,
+    seconds: Sequence[float],
+    num_tokens: int,
+    others: Mapping[Library, float],
+) -> dict[str, Any]:
+    entry, middle = measurement.entry, median(seconds)
+    return {
+        "name": f"{entry.name}, {name}" if len(measurement.seconds) > 1 else entry.name,
+        "entry": asdict(entry),
+        "seconds": list(seconds),
+        "median_seconds": middle,
+        "tokens_per_second": num_tokens / middle,
+        "times_as_fast": {library: theirs / middle for library, theirs in others.items()},
+        "peak_mib": measurement.peak_mib,
+        "agreement": None if measurement.agreement is None else asdict(measurement.agreement),
+    }
 
 
-def print_report(report: Mapping[str, Any], measurements: Sequence[Measurement]) -> None:
-    """Print the table in Markdown, with what it was measured on."""
-    settings, machine = report["settings"], report["machine"]
+def _share(measurement: Measurement, name: str, work: Work, rate: MatrixRate) -> float | None:
+    """Return the part of the time that the work takes at the best rate; warm, of the LSTM alone."""
+    if measurement.entry.library == NOT_ELMO:
+        return None
+    operations = work.lstm if name == "warm" else work.total
+    return operations / rate.best / median(measurement.seconds[name])
+
+
+def print_result(result: Mapping[str, Any]) -> None:
+    """Print the table of a model and a text."""
     print(
-        f"\n{report['date']}, {machine['processor']}, {settings['num_threads']} threads of "
-        f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}, "
-        f"load {machine['load']} before; size {settings['size']}, "
-        f"median of {settings['num_rounds']} rounds"
+        f"\nmodel {result['model']}; {result['description']}; roofline "
+        f"{result['roofline']:,.0f} tokens/s at {result['matrix_rate'] / 1e9:.1f} GFLOP/s"
     )
-    for measurement in measurements:
-        print(", ".join(f"{name} {number}" for name, number in measurement.versions.items()))
-    print("\n| contender | seconds | range | tokens/s | times AllenNLP's speed | peak MiB |")
-    print("|---|---:|---:|---:|---:|---:|")
-    for row in report["rows"]:
-        ratio = "" if row["times_as_fast"] is None else f"{row['times_as_fast']:.2f}"
-        print(
-            f"| {row['name']} | {row['median_seconds']:.2f} "
-            f"| {row['fastest_seconds']:.2f}-{row['slowest_seconds']:.2f} "
-            f"| {row['tokens_per_second']:,.0f} | {ratio} | {row['peak_mib']:,} |"
-        )
-    if report["largest_difference"] is not None:
-        print(f"\nlargest difference between the vectors: {report['largest_difference']:.1e}")
+    others = result["compared_with"]
+    ratios = [f"times {library}'s" for library in others]
+    header = ["contender", "seconds", "range", "tokens/s", *ratios, "of the roofline"]
+    print_table([*header, "difference", "least cosine", "peak MiB"], map(_cells, result["rows"]))
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    share, agreement = row["roofline_share"], row["agreement"]
+    return [
+        row["name"],
+        f"{row['median_seconds']:.3f}",
+        f"{min(row['seconds']):.3f}-{max(row['seconds']):.3f}",
+        f"{row['tokens_per_second']:,.0f}",
+        *(f"{ratio:.2f}" for ratio in row["times_as_fast"].values()),
+        "" if share is None else f"{share:.0%}",
+        "" if agreement is None else f"{agreement['difference']:.1e}",
+        "" if agreement is None else f"{agreement['least_cosine']:.4f}",
+        f"{row['peak_mib']:,}",
+    ]
+
+
+def check(results: Sequence[Mapping[str, Any]]) -> None:
+    """Fail where vectors in float32 differ by more than rounding."""
+    for result in results:
+        for row in result["rows"]:
+            is_exact = Entry(**row["entry"]).is_exact
+            if row["agreement"] is None or not is_exact:
+                continue
+            difference = row["agreement"]["difference"]
+            if not difference < TOLERANCE:  # said so, NaN fails too
+                raise SystemExit(
+                    f"model {result['model']}, {row['name']}: the vectors differ by "
+                    f"{difference:.1e}, more than {TOLERANCE:.0e}"
+                )
 
 
 if __name__ == "__main__":

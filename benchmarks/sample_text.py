@@ -2,10 +2,16 @@
 
 import random
 import string
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Literal, get_args
 
 Sentences = list[list[str]]
+TextName = Literal["ewt", "synthetic"]
+"""ewt: the development part of UD English EWT. synthetic: lines of 20 made-up words."""
+TEXTS: tuple[TextName, ...] = get_args(TextName)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TREEBANK = REPOSITORY.parent / "shared/data/probing/ud_english_ewt/en_ewt-ud-dev.conllu"
@@ -13,6 +19,7 @@ TREEBANK = REPOSITORY.parent / "shared/data/probing/ud_english_ewt/en_ewt-ud-dev
 VOCABULARY_SIZE = 8000
 LONGEST_WORD = 12
 LONGEST_SENTENCE = 40
+LINE_LENGTH = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +47,18 @@ class Text:
         )
 
 
-def load_text(path: Path, num_sentences: int, seed: int) -> Text:
-    """Return the first sentences of a CoNLL-U file, or synthetic ones if there is no such file."""
-    if path.exists():
-        return Text(source=path.name, sentences=read_conllu(path)[:num_sentences])
-    source = f"synthetic text, since {path.name} is absent"
+def load_text(name: TextName, num_sentences: int, seed: int, *, treebank: Path = TREEBANK) -> Text:
+    """Return the first sentences of a text.
+
+    Where the treebank's file is absent, made-up sentences of 1 to 40 words stand for it, and its
+    source says so.
+    """
+    if name == "synthetic":
+        lines = islice(iterate_sentences(seed, LINE_LENGTH), num_sentences)
+        return Text(source=f"synthetic lines of {LINE_LENGTH} tokens", sentences=list(lines))
+    if treebank.exists():
+        return Text(source=treebank.name, sentences=read_conllu(treebank)[:num_sentences])
+    source = f"synthetic text, since {treebank.name} is absent"
     return Text(source=source, sentences=make_sentences(num_sentences, seed))
 
 
@@ -60,14 +74,23 @@ def read_conllu(path: Path) -> Sentences:
 
 
 def make_sentences(num_sentences: int, seed: int) -> Sentences:
-    """Return sentences of random words whose frequencies follow Zipf's law."""
+    """Return sentences of 1 to 40 made-up words."""
+    return list(islice(iterate_sentences(seed), num_sentences))
+
+
+def iterate_sentences(seed: int, length: int | None = None) -> Iterator[list[str]]:
+    """Yield sentences of made-up words without end; word frequencies follow Zipf's law.
+
+    Args:
+        seed: The same seed gives the same sentences.
+        length: Words of each; None for 1 to 40.
+    """
     generator = random.Random(seed)
     words = [
         "".join(generator.choices(string.ascii_lowercase, k=generator.randint(1, LONGEST_WORD)))
         for _ in range(VOCABULARY_SIZE)
     ]
-    frequencies = [1 / rank for rank in range(1, VOCABULARY_SIZE + 1)]
-    return [
-        generator.choices(words, frequencies, k=generator.randint(1, LONGEST_SENTENCE))
-        for _ in range(num_sentences)
-    ]
+    frequencies = list(accumulate(1 / rank for rank in range(1, VOCABULARY_SIZE + 1)))
+    while True:
+        num_words = generator.randint(1, LONGEST_SENTENCE) if length is None else length
+        yield generator.choices(words, cum_weights=frequencies, k=num_words)

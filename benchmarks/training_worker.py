@@ -14,19 +14,18 @@ common.
 
 import json
 import os
-import platform
 import random
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Protocol, TextIO
 
-from embedding_worker import peak_mib
+from serving import peak_mib, versions_of
 
 MAX_CHARACTERS, CHARACTER_DIM = 50, 16
 NUM_LAYERS, CLIP = 2, 3.0
@@ -179,7 +178,7 @@ class Elmokit:
         from elmokit.training.build import build
         from elmokit.training.config import TrainConfig
         from elmokit.training.corpus import prepare
-        from elmokit.training.distributed import Processes
+        from elmokit.training.distributed import joined
         from elmokit.training.trainer import Trainer
         from elmokit.training.vocabulary import read_vocabulary
 
@@ -187,8 +186,10 @@ class Elmokit:
         config = TrainConfig.from_dict(self._settings(run))
         self._folder = Path(run.folder)
         vocabulary = read_vocabulary(Path(run.vocabulary))
-        corpus = prepare(config.data.train, vocabulary, self._folder / "corpus")
-        processes = Processes(rank=0, world_size=1, device=torch.device("cpu"))
+        self._stack = ExitStack()  # the processes part when this one ends
+        processes = self._stack.enter_context(joined("cpu"))
+        prepared = self._folder / f"corpus-{processes.rank}"
+        corpus = prepare(config.data.train, vocabulary, prepared)
         self._trainer = Trainer(config, build(config, corpus, None), corpus, processes)
 
     def step(self, steps: Iterable[None]) -> None:
@@ -242,9 +243,7 @@ def serve(requests: TextIO, replies: TextIO) -> None:
     """Load a contender, then answer until there are no more requests."""
     request = json.loads(requests.readline())
     contender = CONTENDERS[request["contender"]](Run(**request["run"]))
-    releases = {"python": platform.python_version()}
-    releases |= {name: version(name) for name in contender.packages}
-    print(json.dumps({"versions": releases}), file=replies, flush=True)
+    print(json.dumps({"versions": versions_of(contender.packages)}), file=replies, flush=True)
     for line in requests:
         request = json.loads(line)
         if request["request"] == "step":
