@@ -17,8 +17,8 @@ demo: $(VENV)/.stamp-core ## install, embed a small text with the bundled model,
 	$(BIN)/elmo embed examples/data/sentences.txt --output demo.h5 --model default --overwrite
 	$(BIN)/python examples/show_embeddings.py demo.h5
 
-test: $(VENV)/.stamp-test ## run the tests (some minutes)
-	$(BIN)/python -m pytest
+test: $(VENV)/.stamp-test ## run the tests, on all cores (some minutes)
+	$(BIN)/python -m pytest -n auto
 
 soak: $(VENV)/.stamp-test ## run the long repetitions that make test leaves out
 	$(BIN)/python -m pytest -m soak

@@ -71,7 +71,7 @@ RECIPES = {
         folders=("zh-Hant",),
         heldout={"zh-Hant": "heldout-zh-Hant.txt.gz"},
         treebank=None,
-        processes=2,
+        processes=1,
     ),
 }
 
@@ -105,7 +105,9 @@ def draw_curve(runs: Sequence[Mapping[str, Any]], floor: float, path: Path) -> N
     """Draws held-out perplexity against predictions made, and the trigram's beside it."""
     figure, axes = plt.subplots(figsize=(7, 3.6), dpi=110, layout="constrained")
     begin = 0.0
-    for run, label in zip(runs, ("constant learning rate", "falling, full softmax"), strict=False):
+    for run in runs:
+        is_constant = run["config"]["optimizer"]["decay"] == "constant"
+        label = f"{'constant' if is_constant else 'falling'} learning rate"
         points = [(begin + millions, mean) for millions, mean in run["points"]]
         axes.plot(*zip(*points, strict=True), marker=".", label=label)
         begin += run["millions"]

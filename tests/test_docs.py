@@ -25,7 +25,8 @@ from elmokit.cli import main
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CARDS = sorted((ROOT / "src" / "elmokit" / "pretrained").rglob("*.md"))
+PAGES = [ROOT / "README.md", *CARDS, *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if "_build" not in page.parts]
 TASK_EXAMPLES = sorted((ROOT / "examples").glob("task-*.yaml"))
 EXAMPLES = sorted({*(ROOT / "examples").glob("*.yaml")} - {*TASK_EXAMPLES})
@@ -177,7 +178,7 @@ def test_example_shows_embeddings(workplace, monkeypatch, capsys):
     script = ROOT / "examples" / "show_embeddings.py"
     monkeypatch.setattr(sys, "argv", [str(script), "demo.h5"])
     runpy.run_path(str(script), run_name="__main__")
-    assert " 11  (3, 2, 16)             Home ." in capsys.readouterr().out.splitlines()
+    assert " 11  (3, 2, 256)            Home ." in capsys.readouterr().out.splitlines()
 
 
 SMALL = {

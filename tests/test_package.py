@@ -9,11 +9,13 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
 
 import elmokit
-from elmokit import BiLM
+from elmokit import BiLM, Embedder
+from elmokit.checkpoints.source import BUNDLED
+from elmokit.text import is_tokenizer
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "elmokit"
@@ -107,14 +109,47 @@ def test_versions_agree():
     assert newest[1] == elmokit.__version__
 
 
-def test_bundled_model_says_what_it_is():
-    bundled = BiLM.from_pretrained("default")
-    assert "meaningless" in bundled.card.name
-    assert "no meaning" in bundled.card.notes
-    assert bundled.card.licence == "Apache-2.0"
-    made_from = BiLM.from_pretrained(ROOT / "tests" / "fixtures" / "E_training_char").state_dict()
-    for name, tensor in bundled.state_dict().items():
-        assert torch.equal(tensor, made_from[name]), name
+@pytest.mark.parametrize("name", BUNDLED)
+def test_a_bundled_model_comes_with_all_that_a_user_must_know(name):
+    folder = SOURCE / "pretrained" / name
+    card = BiLM.from_pretrained(name).card
+    assert card.name
+    assert card.language
+    assert card.licence.startswith("Apache-2.0")
+    assert is_tokenizer(card.tokenizer)
+    assert card.training["steps"] > 1_000
+    heldout = [text.split()[1] for text in card.results if text.endswith("carry, mean")]
+    assert heldout
+    for text in heldout:
+        assert card.results[f"perplexity {text} carry, mean"] < card.results[f"trigram {text}"]
+    told = (folder / "README.md").read_text(encoding="utf-8")
+    for link in re.findall(r"\]\(([\w.]+)\)", told):
+        assert (folder / link).is_file()
+    assert "attribution" in (folder / "NOTICE").read_text(encoding="utf-8")
+
+
+def test_bundled_models_are_small_enough_for_the_package():
+    sizes = {path: path.stat().st_size for path in (SOURCE / "pretrained").rglob("*")}
+    assert sum(sizes.values()) < 25e6
+    assert sum(size for path, size in sizes.items() if "default" in path.parts) < 12e6
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("default", "The old man sat down by the fire and began to read a letter from his son ."),
+    ],
+)
+def test_a_bundled_model_foretells_its_language(name, text):
+    """Word order is what it knows: text is far likelier than its words in any other order."""
+    emb = Embedder.from_pretrained(name)
+    words = text.split()
+    written = emb.perplexity([words]).mean
+    order = np.random.default_rng(0)
+    shuffled = [emb.perplexity([order.permutation(words).tolist()]).mean for _ in range(5)]
+    assert written < 200
+    assert written < 0.3 * min(shuffled)
+    assert emb.embed([words])[0].shape == (3, len(words), 256)
 
 
 def test_extras_in_messages_exist():

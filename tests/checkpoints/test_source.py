@@ -154,7 +154,7 @@ def test_a_broken_client_shows_its_own_cause(tmp_path, monkeypatch):
         source.locate("hub:owner/name")
 
 
-@pytest.mark.parametrize("name", ["default", "zh-hant"])
+@pytest.mark.parametrize("name", source.BUNDLED)
 def test_names_of_bundled_models(name, monkeypatch, tmp_path):
     monkeypatch.setattr(source, "__file__", str(tmp_path / "checkpoints/source.py"))
     with one_line(name, "no bundled model"):

@@ -107,7 +107,7 @@ def read(
     """Reads a model of any known format.
 
     Args:
-        source: A directory, a zip or tar file, `hub:owner/name`, "default" or "zh-hant".
+        source: A directory, a zip or tar file, `hub:owner/name`, or "default".
         options: options.json of a loose AllenNLP or bilm-tf pair, instead of `source`.
         weights: HDF5 weights of such a pair.
         vocab: Word list of such a pair; a model of word ids needs it.
@@ -260,8 +260,8 @@ def _loose_files(given: Mapping[str, _PathLike]) -> dict[str, Path]:
     for role in ("options", "weights"):
         if role not in given:
             raise CheckpointError(
-                "give a model (a directory, a zip or tar file, hub:owner/name, default or "
-                f"zh-hant), or loose files by options= and weights=; {role}= is missing"
+                "give a model (a directory, a zip or tar file, hub:owner/name, or default), or "
+                f"loose files by options= and weights=; {role}= is missing"
             )
     return {role: locate(path) for role, path in given.items()}
 

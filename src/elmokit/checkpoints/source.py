@@ -11,8 +11,8 @@ from elmokit.checkpoints import archive
 from elmokit.checkpoints.files import expanded, reason, visible
 from elmokit.errors import CheckpointError, ElmokitError, MissingExtraError
 
-BUNDLED = ("default", "zh-hant")
-"""Names of the models that ship with the package: English and Traditional Chinese."""
+BUNDLED = ("default",)
+"""Names of the models that ship with the package."""
 
 _HUB = "hub:"
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -26,8 +26,7 @@ def opened(source: str | os.PathLike[str]) -> Iterator[Path]:
     """Opens a source as a directory of files; an archive is unpacked and removed again afterwards.
 
     Args:
-        source: A directory, a zip or tar file (.gz, .bz2, .xz too), `hub:owner/name`, "default"
-            or "zh-hant".
+        source: A directory, a zip or tar file (.gz, .bz2, .xz too), `hub:owner/name`, or "default".
 
     Raises:
         CheckpointError: The source is missing, a URL, no archive, or an unsafe one.

@@ -43,7 +43,7 @@ class TaskTrainSettings:
     dev: str | None = None
     """File to choose the best epoch with (data.dev)."""
     elmo: str | None = None
-    """Directory, zip or tar file of a model, hub:owner/name, default or zh-hant (elmo.model)."""
+    """Directory, zip or tar file of a model, hub:owner/name, or default (elmo.model)."""
     elmo_at: Literal["input", "output", "both", "none"] | None = None
     """Where the task model reads ELMo; input if not given, none for the control (elmo.at)."""
     cache_dtype: Literal["float32", "float16"] | None = None
