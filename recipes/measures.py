@@ -12,14 +12,14 @@ from sklearn.preprocessing import StandardScaler
 
 from elmokit import BiLM, BiLMConfig, Embedder
 from elmokit.characters import ByteAlphabet
-from elmokit.config import CharCNNConfig, LSTMConfig, StatePolicy
+from elmokit.config import CharCNNConfig, LSTMConfig
 from elmokit.embedding.run import embed_file
-from elmokit.embedding.scoring import Perplexity
 from elmokit.embedding.settings import EmbedSettings
 from elmokit.nn import BiLMNetwork
+from elmokit.tasks.readers.conllu import Conllu
+from elmokit.tasks.readers.items import Sentence
+from elmokit.tasks.readers.reading import read_examples
 from elmokit.text import read_rows
-from elmokit.text.conllu import read_word
-from elmokit.text.lines import read_lines
 
 Sentences = Sequence[Sequence[str]]
 
@@ -32,23 +32,9 @@ def read_text(path: Path) -> list[Sequence[str]]:
     return [row.tokens for row in read_rows(path) if row.tokens]
 
 
-def read_tags(path: Path, num_sentences: int) -> list[list[tuple[str, str]]]:
-    """Reads (word, universal part of speech) of the first sentences of a CoNLL-U file."""
-    sentences: list[list[tuple[str, str]]] = [[]]
-    for number, line in read_lines(path, "utf-8"):
-        if not line and sentences[-1]:
-            sentences.append([])
-        word = read_word(line, f"{path}: line {number}") if line and line[0] != "#" else None
-        if word is not None:
-            sentences[-1].append((word[1], word[3]))
-        if len(sentences) > num_sentences:
-            break
-    return sentences[:num_sentences]
-
-
-def perplexity(emb: Embedder, path: Path, state: StatePolicy) -> Perplexity:
-    """Perplexity on the text of a file, over all words, the end of a sentence counted."""
-    return emb.perplexity(read_text(path), state=state)
+def read_tags(path: Path, num_sentences: int) -> list[Sentence]:
+    """Reads the first sentences of a CoNLL-U file with their universal parts of speech."""
+    return read_examples(path, lambda name: Conllu(name, "upos")).items[:num_sentences]
 
 
 def first_tokens(emb: Embedder, sentences: Sentences) -> float:
@@ -72,10 +58,9 @@ def probe_tags(emb: Embedder, train: Path, dev: Path) -> list[float]:
     """
     parts = [read_tags(train, 1_500), read_tags(dev, 1_000)]
     vectors = [
-        np.concatenate(emb.embed([[word for word, _ in sentence] for sentence in part]), axis=1)
-        for part in parts
+        np.concatenate(emb.embed([item.tokens for item in part]), axis=1) for part in parts
     ]  # (L+1, N, 2D) each
-    tags = [[tag for sentence in part for _, tag in sentence] for part in parts]
+    tags = [[tag for item in part for tag in item.tags or ()] for part in parts]
     scores = []
     for learnt, tested in zip(*vectors, strict=True):
         scaler = StandardScaler().fit(learnt)

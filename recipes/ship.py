@@ -9,6 +9,7 @@ and, if there was one, `finish`; the model is that of the last. Written are the 
 
 import argparse
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -139,21 +140,19 @@ def measure(
 ) -> dict[str, Any]:
     """Measures everything that the card tells, by name."""
     text, found = folder / "text", dict[str, Any]()
+    sentences: list[Sequence[str]] = []
     for name, file in recipe.heldout.items():
-        for state in ("fresh", "carry"):
-            found[f"perplexity {name} {state}"] = measures.perplexity(emb, text / file, state)
-    sentences = [
-        sentence
-        for file in recipe.heldout.values()
-        for sentence in measures.read_text(text / file)[:FIRST_TOKENS_SENTENCES]
-    ]
+        heldout = measures.read_text(text / file)
+        sentences += heldout[:FIRST_TOKENS_SENTENCES]
+        found[f"perplexity {name} fresh"] = emb.perplexity(heldout)
+        found[f"perplexity {name} carry"] = emb.perplexity(heldout, state="carry")
     zero = measures.with_zero_state(emb)
     found["first tokens, calibrated"] = measures.first_tokens(emb, sentences)
     found["first tokens, zero"] = measures.first_tokens(zero, sentences)
     assert emb.bilm.vocabulary is not None
     train = [path for name in recipe.folders for path in (corpus / name).glob("train-*.gz")]
-    heldout = [text / file for file in (*recipe.heldout.values(), "heldout-mixed.txt.gz")]
-    floors = trigram.measure(emb.bilm.vocabulary, sorted(train), heldout)
+    files = [text / file for file in (*recipe.heldout.values(), "heldout-mixed.txt.gz")]
+    floors = trigram.measure(emb.bilm.vocabulary, sorted(train), files)
     for name, floor in zip((*recipe.heldout, "mixed"), floors, strict=True):
         found[f"trigram {name}"] = floor
     if recipe.treebank is not None:
@@ -199,22 +198,17 @@ def table_of_senses(senses: Mapping[str, Sequence[float]]) -> str:
 
 
 def facts(
-    found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], bilm: BiLM
+    numbers: Mapping[str, Any],
+    senses: Mapping[str, Sequence[float]],
+    runs: Sequence[Mapping[str, Any]],
+    bilm: BiLM,
 ) -> dict[str, Any]:
-    """Everything that a card's template may name."""
-    values: dict[str, Any] = {}
-    for name, value in found.items():
-        key = name.replace(",", "").replace(" ", "_").replace("-", "_")
-        if isinstance(value, Perplexity):
-            values |= {f"{key}_{part}": number for part, number in value._asdict().items()}
-        elif isinstance(value, list):
-            values |= {f"{key}_{layer}": number for layer, number in enumerate(value)}
-        elif not isinstance(value, dict):
-            values[key] = value
+    """Everything that a card's template may name: a number's name has _ for what is no letter."""
+    values = {re.sub(r"\W+", "_", name): number for name, number in numbers.items()}
     assert bilm.softmax is not None
     softmax = sum(parameter.numel() for parameter in bilm.softmax.parameters())
     return values | {
-        "senses": table_of_senses(found["senses"]),
+        "senses": table_of_senses(senses),
         "steps": sum(run["steps"] for run in runs),
         "millions": sum(run["millions"] for run in runs),
         "late": runs[0]["points"][-1][0] - runs[0]["points"][-3][0],
@@ -253,7 +247,8 @@ def ship(stem: str, folder: Path, output: Path, corpus: Path, data: Path) -> Non
             emb = measures.with_zero_state(emb)
         longest = folder / "text" / next(iter(recipe.heldout.values()))
         found |= speeds(place, longest, Path(temporary))
-    values = facts(found, runs, emb.bilm)
+    numbers = flat(found)
+    values = facts(numbers, found["senses"], runs, emb.bilm)
     carded = emb.bilm.with_card(
         name=recipe.name,
         language=recipe.language,
@@ -268,7 +263,7 @@ def ship(stem: str, folder: Path, output: Path, corpus: Path, data: Path) -> Non
             "hours": round(values["hours"], 2),
             "learning": ", then ".join(describe(run["config"]) for run in runs),
         },
-        results=flat(found),
+        results=numbers,
     )
     shutil.rmtree(output, ignore_errors=True)
     carded.save_pretrained(output, dtype="float16")

@@ -9,7 +9,6 @@ space.
 """
 
 import argparse
-import gzip
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.text.lines import read_lines
 from elmokit.training.sources import find_files
 from elmokit.vocabulary import Vocabulary
 
@@ -30,10 +30,9 @@ BEGIN, END, UNKNOWN = 0, 1, 2
 def read_sentences(paths: Sequence[Path], ids: Mapping[str, int]) -> Iterator[list[int]]:
     """Yields the ids of each sentence, between those of its boundaries."""
     for path in paths:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                if words := line.split():
-                    yield [BEGIN, *(ids.get(word, UNKNOWN) for word in words), END]
+        for _, line in read_lines(path, "utf-8"):
+            if words := line.split():
+                yield [BEGIN, *(ids.get(word, UNKNOWN) for word in words), END]
 
 
 def join(sentences: Iterator[list[int]]) -> Ids:
