@@ -106,7 +106,6 @@ def running(
             worker = stack.enter_context(Worker(entry.name, pythons[entry.library], num_threads))
             setup = Setup(
                 directory=str(model.directory),
-                source=model.source,
                 batch_size=entry.batch_size,
                 precision=entry.precision,
                 num_threads=num_threads,

@@ -22,9 +22,8 @@ class Model:
 
     name: ModelName
     directory: Path
-    """In the format of AllenNLP and bilm-tf, or in that of ELMoForManyLangs."""
-    source: str
-    """What elmokit loads: the directory, or the name of a model that ships."""
+    """In the format of AllenNLP and bilm-tf, or in that of ELMoForManyLangs. All contenders load
+    it, elmokit too: that format has no calibrated state, and all start from zeros."""
     config: BiLMConfig
 
 
@@ -32,13 +31,12 @@ def write_model(name: ModelName, parent: Path, seed: int) -> Model:
     """Write a model into a new folder inside an existing one."""
     directory = parent / name
     if name == "default":
-        elmokit.convert(name, directory, to="allennlp")  # no number changes by that
+        elmokit.convert(name, directory, to="allennlp")  # no weight changes by that
     else:
         directory.mkdir()
         if name == "manylangs":
             write_manylangs(directory, seed)
         else:
             write_checkpoint(directory, SIZES[name], seed)
-    source = name if name == "default" else str(directory)
-    config = elmokit.BiLM.from_pretrained(source).config
-    return Model(name=name, directory=directory, source=source, config=config)
+    config = elmokit.BiLM.from_pretrained(directory).config
+    return Model(name=name, directory=directory, config=config)

@@ -36,8 +36,6 @@ class Setup:
 
     directory: str
     """The model in a format that AllenNLP, simple-elmo or ELMoForManyLangs reads."""
-    source: str
-    """What elmokit loads: the same directory, or the name of a model that ships."""
     batch_size: int | None = None
     """Sentences in a batch; None for elmokit, which batches by itself."""
     precision: str = "fp32"

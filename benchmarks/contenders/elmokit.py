@@ -22,7 +22,7 @@ class Elmokit:
         torch.set_num_threads(setup.num_threads)
         try:
             self._embedder = Embedder.from_pretrained(
-                setup.source, device="cpu", precision=setup.precision
+                setup.directory, device="cpu", precision=setup.precision
             )
         except ConfigError as error:
             if "precision" in str(error):
