@@ -3,7 +3,7 @@ import random
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.metrics.spans import first_invalid
+from elmokit.metrics.spans import first_invalid
 from elmokit.tasks.registry import get_task
 from tasks.contract import TaskContract
 

@@ -15,8 +15,8 @@ from elmokit.embedding.selection import Selection
 from elmokit.errors import ConfigError
 from elmokit.model import BiLM
 from elmokit.nn import ScalarMix
+from elmokit.nn.masks import inside
 from elmokit.tasks.config import ElmoSection
-from elmokit.tasks.masks import inside
 
 LayerSource = Callable[[Sequence[Sequence[str]]], list[Tensor]]
 """Sentences -> for each its layers, (K, T, 2D)."""

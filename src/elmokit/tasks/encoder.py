@@ -6,7 +6,7 @@ Letters: B rows, T time, I input width, H width of a direction.
 import torch
 from torch import Tensor, nn
 
-from elmokit.tasks.masks import inside
+from elmokit.nn.masks import inside
 
 
 class BiLSTM(nn.Module):

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from elmokit.tasks.masks import inside
-from elmokit.tasks.metrics.classification import score_labels
+from elmokit.metrics.classification import score_labels
+from elmokit.nn.masks import inside
 from elmokit.tasks.readers.reading import Block, Reading
 from elmokit.tasks.readers.texts import write_labelled
 from elmokit.tasks.task import InputFormat, Lists, Task, TaskModel

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from elmokit.metrics.spans import Scheme, may_follow
+from elmokit.nn.crf import CRF
 from elmokit.tasks.config import ModelSection, check_least, check_share
-from elmokit.tasks.crf import CRF, moves
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
-from elmokit.tasks.metrics.spans import Scheme
 from elmokit.tasks.readers.items import Sentence
 from elmokit.tasks.task import TaskModel
 from elmokit.tasks.tokens import TokenVectors, lengths_of
@@ -70,7 +70,7 @@ class Tagger(TaskModel[Sentence, tuple[str, ...]]):
         )
         self.dropout = nn.Dropout(section.dropout)
         self.output = nn.Linear(self.encoder.dim + dim_at(elmo, "output"), len(tags))
-        self.crf = CRF(moves(tags, scheme)) if section.crf else None
+        self.crf = CRF(allowed_moves(tags, scheme)) if section.crf else None
         self._tags = list(tags)
         self._ids = {tag: place for place, tag in enumerate(tags)}
 
@@ -100,3 +100,20 @@ class Tagger(TaskModel[Sentence, tuple[str, ...]]):
             best = scores.argmax(dim=2).tolist()
             paths = [row[:length] for row, length in zip(best, lengths.tolist(), strict=True)]
         return [tuple(self._tags[tag] for tag in path) for path in paths]
+
+
+def allowed_moves(tags: Sequence[str], scheme: Scheme | None) -> Tensor:
+    """Tells which tag may come after which.
+
+    Args:
+        tags: The K tags.
+        scheme: How they write spans; None for tags that may follow each other in any order.
+
+    Returns:
+        (K+1, K+1) bool, from row to column, the boundary last.
+    """
+    ends = [*tags, None]
+    rows = [
+        [scheme is None or may_follow(before, after, scheme) for after in ends] for before in ends
+    ]
+    return torch.tensor(rows)

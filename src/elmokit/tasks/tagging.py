@@ -4,9 +4,9 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
+from elmokit.metrics.spans import Scheme
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.elmo_at import ElmoAt
-from elmokit.tasks.metrics.spans import Scheme
 from elmokit.tasks.readers.items import Sentence
 from elmokit.tasks.readers.plain import PlainSentences, write_tagged
 from elmokit.tasks.readers.reading import Block, Reading, read_examples

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
+from elmokit.metrics.spans import Scheme, decode, encode, score_spans, tags_of
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.metrics.spans import Scheme, decode, encode, score_spans, tags_of
 from elmokit.tasks.ner.config import NerData
 from elmokit.tasks.readers.columns import Columns, write_columns
 from elmokit.tasks.readers.items import Sentence

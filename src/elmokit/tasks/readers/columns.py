@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from elmokit.errors import InputError
-from elmokit.tasks.metrics.spans import OUTSIDE
+from elmokit.metrics.spans import OUTSIDE
 from elmokit.tasks.readers.items import Sentence
 from elmokit.tasks.readers.reading import Block, cut_at_blank_lines
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from elmokit.tasks.metrics.spans import Scheme
+from elmokit.metrics.spans import Scheme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import dataclasses
 
 from elmokit.errors import InputError
-from elmokit.tasks.metrics.spans import (
+from elmokit.metrics.spans import (
     OUTSIDE,
     InvalidPolicy,
     Scheme,

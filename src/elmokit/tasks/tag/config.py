@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from elmokit.metrics.spans import InvalidPolicy
 from elmokit.tasks.config import DataSection
-from elmokit.tasks.metrics.spans import InvalidPolicy
 from elmokit.tasks.readers.conllu import Field
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
+from elmokit.metrics.classification import score_labels
+from elmokit.metrics.spans import Scheme, decode, score_spans, tags_of
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.metrics.classification import score_labels
-from elmokit.tasks.metrics.spans import Scheme, decode, score_spans, tags_of
 from elmokit.tasks.readers.columns import Columns, write_columns
 from elmokit.tasks.readers.conllu import Conllu, write_conllu
 from elmokit.tasks.readers.items import Sentence

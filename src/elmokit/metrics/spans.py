@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
 from elmokit.errors import InputError
-from elmokit.tasks.metrics.counts import Counts
+from elmokit.metrics.counts import Counts
 
 Scheme = Literal["IOB2", "BIOES", "IOB1"]
 """IOB2: B- begins a span, I- goes on. BIOES: E- ends one too, and S- is a span of one word.

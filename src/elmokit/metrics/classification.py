@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elmokit.errors import InputError
-from elmokit.tasks.metrics.counts import Counts
+from elmokit.metrics.counts import Counts
 
 
 @dataclass(frozen=True, slots=True)

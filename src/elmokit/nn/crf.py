@@ -8,13 +8,11 @@ Letters: B rows, T time, K tags.
 """
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from elmokit.tasks.masks import inside
-from elmokit.tasks.metrics.spans import Scheme, may_follow
+from elmokit.nn.masks import inside
 
 
 class CRF(nn.Module):
@@ -26,7 +24,7 @@ class CRF(nn.Module):
         """Starts from moves that all score 0.
 
         Args:
-            allowed: (K+1, K+1) bool, which moves there are; see `moves`.
+            allowed: (K+1, K+1) bool, which moves there are: from row to column, the boundary last.
         """
         super().__init__()
         self.moves = nn.Parameter(torch.zeros(allowed.shape))
@@ -54,23 +52,6 @@ class CRF(nn.Module):
 
     def _scores(self) -> Tensor:
         return self.moves.masked_fill(self.forbidden, -math.inf)
-
-
-def moves(tags: Sequence[str], scheme: Scheme | None) -> Tensor:
-    """Tells which tag may come after which.
-
-    Args:
-        tags: The K tags.
-        scheme: How they write spans; None for tags that may follow each other in any order.
-
-    Returns:
-        (K+1, K+1) bool, from row to column, the boundary last.
-    """
-    ends = [*tags, None]
-    rows = [
-        [scheme is None or may_follow(before, after, scheme) for after in ends] for before in ends
-    ]
-    return torch.tensor(rows)
 
 
 def log_partition(emissions: Tensor, moves: Tensor, lengths: Tensor) -> Tensor:

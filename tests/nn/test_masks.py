@@ -1,6 +1,6 @@
 import torch
 
-from elmokit.tasks.masks import inside
+from elmokit.nn.masks import inside
 
 
 def test_rows_end_where_their_lengths_say():

@@ -4,7 +4,7 @@ from typing import get_args
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.metrics.spans import (
+from elmokit.metrics.spans import (
     InvalidPolicy,
     Scheme,
     Span,

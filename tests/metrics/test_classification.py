@@ -1,7 +1,7 @@
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.metrics.classification import score_labels
+from elmokit.metrics.classification import score_labels
 
 
 def test_accuracy_and_macro_f1():

@@ -6,8 +6,9 @@ import math
 import pytest
 import torch
 
-from elmokit.tasks.crf import CRF, log_partition, moves, viterbi
-from elmokit.tasks.metrics.spans import first_invalid
+from elmokit.metrics.spans import first_invalid
+from elmokit.nn.crf import CRF, log_partition, viterbi
+from elmokit.tasks.tagger import allowed_moves
 
 LENGTHS = torch.tensor([4, 1, 3, 2])
 TAGS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
@@ -86,7 +87,7 @@ def test_no_way_through_is_no_number_and_no_crash():
 
 
 def test_a_right_path_with_a_forbidden_move_costs_infinitely_much():
-    crf = CRF(moves(TAGS, "IOB2"))
+    crf = CRF(allowed_moves(TAGS, "IOB2"))
     emissions = torch.zeros(1, 2, len(TAGS))
     assert crf(emissions, torch.tensor([[0, 2]]), torch.tensor([2])).item() == math.inf
     assert crf(emissions, torch.tensor([[1, 2]]), torch.tensor([2])).item() < math.inf
@@ -104,17 +105,8 @@ def test_what_stands_behind_a_rows_end_does_not_count():
     assert crf.decode(emissions, LENGTHS) == paths
 
 
-@pytest.mark.parametrize(("scheme", "tags"), [("IOB2", TAGS), ("IOB1", TAGS), (None, TAGS)])
-def test_moves_are_those_of_valid_sequences(scheme, tags):
-    allowed = moves(tags, scheme)
-    for path in itertools.product(range(len(tags)), repeat=3):
-        steps = itertools.pairwise([-1, *path, -1])
-        is_valid = scheme is None or first_invalid([tags[tag] for tag in path], scheme) is None
-        assert all(allowed[step] for step in steps) == is_valid
-
-
 def test_decoded_tags_are_valid():
-    crf = CRF(moves(TAGS, "IOB2"))
+    crf = CRF(allowed_moves(TAGS, "IOB2"))
     generator = torch.Generator().manual_seed(0)
     emissions = 5 * torch.randn(50, 6, len(TAGS), generator=generator)
     for path in crf.decode(emissions, torch.full((50,), 6)):
