@@ -86,7 +86,9 @@ class Settings:
     data: Path = REPOSITORY / DATA
     """Folder of the data sets."""
     folder: Path = REPOSITORY / ".bench/tasks"
-    """Where results, runs and ELMo's layers are kept."""
+    """Where runs and ELMo's layers are kept."""
+    results: Path = REPOSITORY / "benchmarks/results/tasks"
+    """Where what came out of each run is kept."""
     page: Path = REPOSITORY / "docs/results.md"
     """The page to write."""
 
@@ -125,7 +127,7 @@ class Store:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._results = settings.folder / "results"
+        self._results = settings.results
         self._results.mkdir(parents=True, exist_ok=True)
 
     def result(self, run: Run) -> dict[str, Any] | None:
