@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CONSTRAINTS := requirements/constraints.txt
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS)
 
-.PHONY: help demo test soak lint docs
+.PHONY: help demo test soak lint docs kernels
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -31,11 +31,18 @@ lint: $(VENV)/.stamp-lint ## check style, format and types
 docs: $(VENV)/.stamp-docs ## build the manual into docs/_build/html
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+kernels: $(VENV)/.stamp-kernels ## build the optional C++ steps of the LSTM and install them (needs a C++ compiler)
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.stamp-core: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.stamp-kernels: $(shell find kernels -name '*.cpp' -o -name '*.py' -o -name '*.toml') | $(VENV)/.stamp-core
+	$(PIP_INSTALL) setuptools
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps ./kernels
 	@touch $@
 
 $(VENV)/.stamp-%: pyproject.toml $(CONSTRAINTS) | $(BIN)/python

@@ -1,8 +1,10 @@
+import threading
+
 import pytest
 import torch
 
 from elmokit.config import LSTMConfig
-from elmokit.nn import lstm_steps
+from elmokit.nn import lstm_steps, side_by_side
 from elmokit.nn.lstm_steps import Reading
 from elmokit.nn.projected_lstm import ProjectedLSTM, run_layers
 
@@ -108,6 +110,7 @@ CLIPPED = {"cell_clip": 0.2, "projection_clip": 0.05}
 )
 def test_gradients_equal_finite_differences(monkeypatch, changes, threads):
     monkeypatch.setattr(lstm_steps, "_CHUNK_ROWS", 3)
+    monkeypatch.setattr(side_by_side, "_FEW_PRODUCTS", 0)
     modules = [layer(**changes).double() for _ in range(2)]
     sources = []
     for module in modules:
@@ -160,3 +163,25 @@ def test_autocast_multiplies_in_its_type_and_keeps_the_state_in_float32():
     for exact, rounded in zip(*gradients, strict=True):
         assert rounded.dtype == torch.float32
         assert torch.nn.functional.cosine_similarity(exact, rounded, dim=-1).min() > 0.98
+
+
+@pytest.mark.parametrize(("rows", "is_few"), [(7, True), (8, False)])
+def test_few_rows_stay_on_one_thread(monkeypatch, rows, is_few):
+    """Of the shape of the model that ships."""
+    threads = set()
+    compute = lstm_steps.Steps.forward
+
+    def forward(*args, **kwargs):
+        threads.add(threading.get_ident())
+        return compute(*args, **kwargs)
+
+    monkeypatch.setattr(lstm_steps.Steps, "forward", forward)
+    module = ProjectedLSTM(LSTMConfig(cell_dim=512, projection_dim=128), 7).requires_grad_(False)
+    h, c = torch.zeros(rows, 128), torch.zeros(rows, 512)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        run_layers([module] * 2, [Reading(torch.randn(rows + 1, 7), (rows, 1), h, c)] * 2)
+    finally:
+        torch.set_num_threads(before)
+    assert (threads == {threading.get_ident()}) == is_few

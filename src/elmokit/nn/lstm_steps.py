@@ -120,22 +120,46 @@ class Steps:
         Returns:
             What was computed, and (B, H) the cell after each row's last step.
         """
-        h, c = reading.h, reading.c.clone()
+        h, c = reading.h, _copy(reading.c)
         num_positions = len(reading.inputs)
         outputs = h.new_empty(num_positions, h.size(1))
         cells = c.new_empty(num_positions if for_gradient else 0, c.size(1))
         kept = []
         for span, steps in chunks(reading.batch_sizes):
             gates = _linear(reading.inputs[span], self._weights.input, self._weights.bias)
-            for step in steps:
-                rows = slice(span.start + step.start, span.start + step.stop)
-                size = step.stop - step.start
-                h = self._step(gates[step], h[:size], c[:size], outputs[rows])
-                if for_gradient:
-                    cells[rows] = c[:size]
+            h = self._run(steps, gates, h, c, outputs[span], cells[span] if for_gradient else None)
             if for_gradient:
                 kept.append(gates)
         return Trace(outputs, cells, kept), c
+
+    def _run(
+        self,
+        steps: list[slice],
+        gates: Tensor,
+        h: Tensor,
+        c: Tensor,
+        outputs: Tensor,
+        cells: Tensor | None,
+    ) -> Tensor:
+        """Makes the steps of a chunk of n positions, in place.
+
+        Args:
+            steps: Each step's positions.
+            gates: (n, 4H) what the inputs add to them; becomes their values.
+            h: (B, D) output before.
+            c: (B, H) cell before; becomes that after.
+            outputs: (n, D) written.
+            cells: (n, H) written, if given.
+
+        Returns:
+            The last step's output.
+        """
+        for step in steps:
+            size = step.stop - step.start
+            h = self._step(gates[step], h[:size], c[:size], outputs[step])
+            if cells is not None:
+                cells[step] = c[:size]
+        return h
 
     def _step(self, gates: Tensor, h: Tensor, c: Tensor, output: Tensor) -> Tensor:
         """Makes a step: `gates` (b, 4H), `c` (b, H), `output` (b, D) in place; returns the last."""
@@ -170,7 +194,7 @@ class Steps:
         h_before = _before(reading.h, trace.outputs, reading.batch_sizes)
         c_before = _before(reading.c, trace.cells, reading.batch_sizes)
         inputs = torch.empty_like(reading.inputs)
-        h, c = torch.zeros_like(reading.h), last_cells.clone()
+        h, c = reading.h.new_zeros(reading.h.shape), _copy(last_cells)
         sources = h.new_zeros(4 * c.size(1), input_dim + h.size(1))
         bias = torch.zeros_like(weights.bias)
         projection = None
@@ -182,15 +206,13 @@ class Steps:
         )
         kept = list(zip(chunks(reading.batch_sizes), trace.gates, strict=True))
         for (span, steps), gates in reversed(kept):
-            work = _Work(
+            work = Work(
                 *(gates, c_before[span], trace.cells[span], trace.outputs[span]),
                 torch.empty_like(gates),
                 torch.empty_like(trace.cells[span]),
-                outputs[span].clone(),
+                _copy(outputs[span]),
             )
-            for step in reversed(steps):
-                rows = step.stop - step.start
-                self._step_back(work.at(step), clips, h[:rows], c[:rows])
+            self._run_back(steps, work, clips, h, c)
             bias += work.by_gates.sum(dim=0)
             by_gates = work.by_gates.to(weights.input.dtype)
             inputs[span] = _product(by_gates, weights.input)
@@ -203,8 +225,21 @@ class Steps:
             inputs, h, c, sources[:, :input_dim], sources[:, input_dim:], bias, projection
         )
 
+    def _run_back(
+        self,
+        steps: list[slice],
+        work: "Work",
+        clips: tuple[float | None, float | None],
+        h: Tensor,
+        c: Tensor,
+    ) -> None:
+        """Carries the gradient through the steps of a chunk, in place; see `_step_back`."""
+        for step in reversed(steps):
+            rows = step.stop - step.start
+            self._step_back(work.at(step), clips, h[:rows], c[:rows])
+
     def _step_back(
-        self, work: "_Work", clips: tuple[float | None, float | None], h: Tensor, c: Tensor
+        self, work: "Work", clips: tuple[float | None, float | None], h: Tensor, c: Tensor
     ) -> None:
         """Carries the gradient through one step, in place.
 
@@ -238,7 +273,7 @@ class Steps:
         h.copy_(_product(work.by_gates, self._weights.recurrent))
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     """What the steps back read and write in a chunk of n positions, or in a step."""
 
     gates: Tensor
@@ -256,9 +291,14 @@ class _Work(NamedTuple):
     by_outputs: Tensor
     """(n, D) the loss's own gradient by the outputs; becomes that by the values before the clip."""
 
-    def at(self, step: slice) -> "_Work":
+    def at(self, step: slice) -> "Work":
         """Returns the part of a step."""
-        return _Work(*(part[step] for part in self))
+        return Work(*(part[step] for part in self))
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """Copies with one row after another."""
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _reached(values: Tensor, clip: float | None) -> float | None:

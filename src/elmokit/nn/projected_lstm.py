@@ -5,19 +5,22 @@ Letters: N packed positions, B rows, D projection width, H cell size, I input wi
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from elmokit.config import LSTMConfig
-from elmokit.nn.lstm_steps import Reading, Steps, Trace, Weights
+from elmokit.nn.fused_steps import make_steps
+from elmokit.nn.lstm_steps import Reading, Trace, Weights
 from elmokit.nn.product_steps import Products, make_products, run_steps
 from elmokit.nn.products import MakeProduct
 from elmokit.nn.side_by_side import side_by_side
+
+_T = TypeVar("_T")
 
 
 class ProjectedLSTM(nn.Module):
@@ -80,7 +83,7 @@ def run_layers(
         if layer.products is not None
     ]
     if computations:
-        return side_by_side(computations, readings[0].inputs.device)
+        return _run_at_once(layers[0].config, readings, computations)
     flat: list[Any] = []
     for layer, reading in zip(layers, readings, strict=True):
         inputs = reading.inputs.to(layer.bias.dtype)
@@ -129,28 +132,35 @@ class _RunLayers(torch.autograd.Function):
             trace = Trace(outputs, cells, gates)
             computations.append(
                 functools.partial(
-                    Steps(config, weights, kind).backward,
+                    make_steps(config, weights, kind).backward,
                     reading,
                     trace,
                     *gradients[2 * number : 2 * number + 2],
                 )
             )
-        found = side_by_side(computations, groups[0][0].inputs.device)
+        found = _run_at_once(config, [reading for reading, _ in groups], computations)
         return (None, None, None, *chain.from_iterable(found))
 
 
 def _run(
     config: LSTMConfig, kind: torch.dtype, groups: _Groups, *, for_gradient: bool
 ) -> list[tuple[Trace, Tensor]]:
-    return side_by_side(
-        [
-            functools.partial(
-                Steps(config, weights, kind).forward, reading, for_gradient=for_gradient
-            )
-            for reading, weights in groups
-        ],
-        groups[0][0].inputs.device,
-    )
+    computations = [
+        functools.partial(
+            make_steps(config, weights, kind).forward, reading, for_gradient=for_gradient
+        )
+        for reading, weights in groups
+    ]
+    return _run_at_once(config, [reading for reading, _ in groups], computations)
+
+
+def _run_at_once(
+    config: LSTMConfig, readings: Sequence[Reading], computations: Sequence[Callable[[], _T]]
+) -> list[_T]:
+    """Runs the computations of independent layers, one for each reading."""
+    rows = max(len(reading.h) for reading in readings)
+    num_products = rows * config.cell_dim * config.projection_dim
+    return side_by_side(computations, readings[0].inputs.device, num_products)
 
 
 def _grouped(sizes: Sequence[tuple[int, ...]], flat: Sequence[Any]) -> _Groups:
