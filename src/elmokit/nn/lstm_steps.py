@@ -15,12 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from elmokit.config import LSTMConfig
+from elmokit.nn.cell import Work, cell_for, stop_at_clip
 
 _CHUNK_ROWS = 1024
 """Positions whose gates are made at a time: bounds memory at any sentence length."""
-
-_sigmoid_backward, _tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
-"""Gradient by the argument, from the gradient by the value and the value."""
 
 
 class Weights(NamedTuple):
@@ -102,11 +100,12 @@ class Steps:
         self._cell_clip = config.cell_clip
         self._projection_clip = config.projection_clip if weights.projection is not None else None
         bias = weights.bias
+        projection = weights.projection
+        self._cell = cell_for(bias, bias.dtype if projection is None else product_type)
         if config.forget_bias:
             shift = torch.zeros_like(bias)
             shift[config.cell_dim : 2 * config.cell_dim] = config.forget_bias
             bias = bias + shift
-        projection = weights.projection
         self._weights = Weights(
             weights.input.to(product_type),
             weights.recurrent.to(product_type),
@@ -120,7 +119,7 @@ class Steps:
         Returns:
             What was computed, and (B, H) the cell after each row's last step.
         """
-        h, c = reading.h, reading.c.clone()
+        h, c = reading.h, reading.c.clone(memory_format=torch.contiguous_format)
         num_positions = len(reading.inputs)
         outputs = h.new_empty(num_positions, h.size(1))
         cells = c.new_empty(num_positions if for_gradient else 0, c.size(1))
@@ -139,21 +138,18 @@ class Steps:
 
     def _step(self, gates: Tensor, h: Tensor, c: Tensor, output: Tensor) -> Tensor:
         """Makes a step: `gates` (b, 4H), `c` (b, H), `output` (b, D) in place; returns the last."""
-        _add_product(gates, h, self._weights.recurrent.t())
-        i, f, g, o = gates.chunk(4, dim=1)
-        gates[:, : 2 * c.size(1)].sigmoid_()  # i and f
-        g.tanh_()
-        o.sigmoid_()
-        c.mul_(f).addcmul_(i, g)
-        if self._cell_clip is not None:
-            c.clamp_(-self._cell_clip, self._cell_clip)
-        hidden = torch.tanh(c).mul_(o)
+        recurrent, product = self._weights.recurrent.t(), None
+        if recurrent.dtype == gates.dtype:
+            gates.addmm_(h, recurrent)
+        else:
+            product = _product(h, recurrent)
+        hidden = self._cell.forward(gates, product, c, self._cell_clip)
         if self._weights.projection is None:
             return output.copy_(hidden)
-        output.copy_(_product(hidden, self._weights.projection.t()))
-        if self._projection_clip is not None:
-            output.clamp_(-self._projection_clip, self._projection_clip)
-        return output
+        projected = _product(hidden, self._weights.projection.t()).to(output.dtype)
+        if (clip := self._projection_clip) is None:
+            return output.copy_(projected)
+        return torch.clamp(projected, -clip, clip, out=output)
 
     def backward(
         self, reading: Reading, trace: Trace, outputs: Tensor, last_cells: Tensor
@@ -170,7 +166,8 @@ class Steps:
         h_before = _before(reading.h, trace.outputs, reading.batch_sizes)
         c_before = _before(reading.c, trace.cells, reading.batch_sizes)
         inputs = torch.empty_like(reading.inputs)
-        h, c = torch.zeros_like(reading.h), last_cells.clone()
+        h = torch.zeros_like(reading.h)
+        c = last_cells.clone(memory_format=torch.contiguous_format)
         sources = h.new_zeros(4 * c.size(1), input_dim + h.size(1))
         bias = torch.zeros_like(weights.bias)
         projection = None
@@ -182,11 +179,11 @@ class Steps:
         )
         kept = list(zip(chunks(reading.batch_sizes), trace.gates, strict=True))
         for (span, steps), gates in reversed(kept):
-            work = _Work(
+            work = Work(
                 *(gates, c_before[span], trace.cells[span], trace.outputs[span]),
                 torch.empty_like(gates),
                 torch.empty_like(trace.cells[span]),
-                outputs[span].clone(),
+                outputs[span].clone(memory_format=torch.contiguous_format),
             )
             for step in reversed(steps):
                 rows = step.stop - step.start
@@ -204,7 +201,7 @@ class Steps:
         )
 
     def _step_back(
-        self, work: "_Work", clips: tuple[float | None, float | None], h: Tensor, c: Tensor
+        self, work: Work, clips: tuple[float | None, float | None], h: Tensor, c: Tensor
     ) -> None:
         """Carries the gradient through one step, in place.
 
@@ -215,50 +212,13 @@ class Steps:
                 by the output before.
             c: (b, H) gradient by the cell; becomes that by the cell before.
         """
-        cell_dim = c.size(1)
-        i, f, g, o = work.gates.chunk(4, dim=1)
-        by_i, by_f, by_g, by_o = work.by_gates.chunk(4, dim=1)
         by_output = work.by_outputs.add_(h)
-        _stop_at_clip(by_output, work.outputs, clips[1])
+        stop_at_clip(by_output, work.outputs, clips[1])
         by_hidden = by_output
         if self._weights.projection is not None:
             by_hidden = _product(by_output, self._weights.projection)
-        squashed = torch.tanh(work.cells)
-        torch.mul(o, squashed, out=work.hidden)
-        c.addcmul_(by_hidden, _tanh_backward(o, squashed))
-        _stop_at_clip(c, work.cells, clips[0])
-        # Each gate's own slope, then what comes back along the cell or the hidden value.
-        _sigmoid_backward.grad_input(g, i, grad_input=by_i)
-        _sigmoid_backward.grad_input(work.cells_before, f, grad_input=by_f)
-        _tanh_backward.grad_input(i, g, grad_input=by_g)
-        _sigmoid_backward.grad_input(squashed, o, grad_input=by_o)
-        work.by_gates[:, : 3 * cell_dim].unflatten(1, (3, cell_dim)).mul_(c[:, None])  # type: ignore[no-untyped-call]  # torch
-        by_o.mul_(by_hidden)
-        c.mul_(f)
+        self._cell.backward(work, by_hidden, c, clips[0])
         h.copy_(_product(work.by_gates, self._weights.recurrent))
-
-
-class _Work(NamedTuple):
-    """What the steps back read and write in a chunk of n positions, or in a step."""
-
-    gates: Tensor
-    """(n, 4H)"""
-    cells_before: Tensor
-    """(n, H)"""
-    cells: Tensor
-    """(n, H)"""
-    outputs: Tensor
-    """(n, D)"""
-    by_gates: Tensor
-    """(n, 4H) written: gradient by the gates before sigmoid and tanh."""
-    hidden: Tensor
-    """(n, H) written: o * tanh(c)."""
-    by_outputs: Tensor
-    """(n, D) the loss's own gradient by the outputs; becomes that by the values before the clip."""
-
-    def at(self, step: slice) -> "_Work":
-        """Returns the part of a step."""
-        return _Work(*(part[step] for part in self))
 
 
 def _reached(values: Tensor, clip: float | None) -> float | None:
@@ -267,11 +227,6 @@ def _reached(values: Tensor, clip: float | None) -> float | None:
         return None
     least, most = values.aminmax()
     return clip if max(-float(least), float(most)) >= clip else None
-
-
-def _stop_at_clip(gradient: Tensor, values: Tensor, clip: float | None) -> None:
-    if clip is not None:
-        gradient.masked_fill_(values.abs() >= clip, 0)
 
 
 def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
