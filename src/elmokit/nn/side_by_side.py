@@ -69,7 +69,7 @@ def _on_streams(computations: Sequence[Callable[[], _T]], device: torch.device) 
 @functools.cache
 def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
     """Returns the same stream each time: memory is kept by stream, and so can be used again."""
-    return torch.cuda.Stream(device)
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch
 
 
 def _tensors(result: Any) -> Iterator[Tensor]:
