@@ -57,6 +57,10 @@ class Run:
     """elmokit's objective.softmax_init; simple-elmo has bilm-tf's alone."""
     seed: int
     num_threads: int
+    device: str = "cpu"
+    """elmokit's; simple-elmo has another way to choose one."""
+    precision: str = "fp32"
+    """elmokit's."""
 
 
 class Contender(Protocol):
@@ -187,7 +191,7 @@ class Elmokit:
         self._folder = Path(run.folder)
         vocabulary = read_vocabulary(Path(run.vocabulary))
         self._stack = ExitStack()  # the processes part when this one ends
-        processes = self._stack.enter_context(joined("cpu"))
+        processes = self._stack.enter_context(joined(run.device))
         prepared = self._folder / f"corpus-{processes.rank}"
         corpus = prepare(config.data.train, vocabulary, prepared)
         self._trainer = Trainer(config, build(config, corpus, None), corpus, processes)
@@ -202,6 +206,11 @@ class Elmokit:
         self.step([None] * num_steps)
         self._trainer.bilm.save_pretrained(self._folder / "model")
         return self._folder / "model"
+
+    @property
+    def model_config(self) -> Any:
+        """The configuration of the network."""
+        return self._trainer.bilm.config
 
     def num_parameters(self) -> int:
         """Count without the character that means nothing, which learns nothing."""
@@ -230,6 +239,8 @@ class Elmokit:
             "optimizer": {"learning_rate": LEARNING_RATE, "clip_norm": CLIP_NORM},
             "schedule": {"batch_size": run.batch_size, "window": run.window},
             "seed": run.seed,
+            "device": run.device,
+            "precision": run.precision,
         }
 
 

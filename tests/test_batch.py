@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elmokit.batch import Batch, Types
+from elmokit.batch import Batch, Types, send
 from elmokit.errors import InputError
 
 SENTENCES = st.lists(st.lists(st.integers(0, 9), min_size=2, max_size=7), min_size=1, max_size=8)
@@ -71,3 +71,22 @@ def test_a_hole_in_a_row_is_refused():
 def test_an_empty_batch_is_refused(sentences):
     with pytest.raises(InputError, match="at least one sentence"):
         Batch.from_sentences(sentences, Types())
+
+
+def test_what_goes_to_a_gpu_is_pinned_and_not_waited_for():
+    log = []
+
+    class Pageable:
+        is_cuda = False
+
+        def pin_memory(self):
+            log.append("pinned")
+            return self
+
+        def to(self, device, non_blocking=False):
+            log.append((str(device), non_blocking))
+
+    send(Pageable(), torch.device("cuda:0"))
+    assert log == ["pinned", ("cuda:0", True)]
+    here = torch.zeros(2)
+    assert send(here, torch.device("cpu")) is here

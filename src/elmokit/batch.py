@@ -14,6 +14,16 @@ from torch import Tensor
 from elmokit.errors import InputError
 
 
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Returns a tensor on `device`; what goes to a GPU is queued there, and nothing waits for it.
+
+    torch keeps the pinned copy until the GPU has read it.
+    """
+    if device.type == "cuda" and not tensor.is_cuda:
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Types:
     """The U distinct word types of a batch; both absent where their vectors come from a cache."""
@@ -40,8 +50,8 @@ class Types:
         """Returns the types on `device`."""
         return replace(
             self,
-            char_ids=None if self.char_ids is None else self.char_ids.to(device),
-            word_ids=None if self.word_ids is None else self.word_ids.to(device),
+            char_ids=None if self.char_ids is None else send(self.char_ids, device),
+            word_ids=None if self.word_ids is None else send(self.word_ids, device),
         )
 
 
@@ -154,7 +164,7 @@ class Batch:
         lengths, order = torch.sort(lengths, descending=True, stable=True)
         starts = starts[order]
         batch_sizes = _sizes(lengths)
-        time, row = _coordinates(batch_sizes)
+        time, row = _coordinates(batch_sizes, len(flat))
         return cls(
             types=types,
             forward=flat[starts[row] + time],
@@ -171,9 +181,8 @@ class Batch:
 
     def flipped(self) -> Tensor:
         """(N,) int64: for each position of one reading, the same token's position in the other."""
-        sizes = torch.tensor(self.batch_sizes, device=self.forward.device)
-        offsets = torch.cumsum(sizes, dim=0) - sizes
-        time, row = _coordinates(sizes)
+        sizes, offsets = self._steps()
+        time, row = _coordinates(sizes, self.num_positions)
         return offsets[self.lengths[row] - 1 - time] + row
 
     def unpacked(self, *, boundaries: bool = False) -> tuple[Tensor, Tensor]:
@@ -187,27 +196,31 @@ class Batch:
         """
         skip = 0 if boundaries else 1
         kept = self.lengths - 2 * skip
-        sizes = torch.tensor(self.batch_sizes, device=self.forward.device)
-        offsets = torch.cumsum(sizes, dim=0) - sizes
-        row = torch.repeat_interleave(kept)
+        _, offsets = self._steps()
+        num_kept = self.num_positions - 2 * skip * len(kept)
+        row = torch.repeat_interleave(kept, output_size=num_kept)
         time = torch.arange(len(row), device=row.device) - (torch.cumsum(kept, dim=0) - kept)[row]
         return offsets[time + skip] + row, kept
 
     def last_positions(self) -> Tensor:
         """(B,) int64: the position of each packed row's last step."""
-        sizes = torch.tensor(self.batch_sizes, device=self.forward.device)
-        offsets = torch.cumsum(sizes, dim=0) - sizes
-        return offsets[self.lengths - 1] + torch.arange(len(self.lengths), device=sizes.device)
+        _, offsets = self._steps()
+        return offsets[self.lengths - 1] + torch.arange(len(self.lengths), device=offsets.device)
+
+    def _steps(self) -> tuple[Tensor, Tensor]:
+        """Returns (T,) active rows of each step, and (T,) the position where it begins."""
+        sizes = send(torch.tensor(self.batch_sizes), self.forward.device)
+        return sizes, torch.cumsum(sizes, dim=0) - sizes
 
     def to(self, device: torch.device) -> Self:
         """Returns the batch on `device`."""
         return replace(
             self,
             types=self.types.to(device),
-            forward=self.forward.to(device),
-            backward=self.backward.to(device),
-            rows=self.rows.to(device),
-            lengths=self.lengths.to(device),
+            forward=send(self.forward, device),
+            backward=send(self.backward, device),
+            rows=send(self.rows, device),
+            lengths=send(self.lengths, device),
         )
 
 
@@ -217,8 +230,8 @@ def _sizes(lengths: Tensor) -> Tensor:
     return len(lengths) - torch.cumsum(ended, dim=0)
 
 
-def _coordinates(sizes: Tensor) -> tuple[Tensor, Tensor]:
-    """(N,) step and (N,) packed row of each position, from (T,) active rows."""
-    time = torch.repeat_interleave(sizes)
+def _coordinates(sizes: Tensor, num_positions: int) -> tuple[Tensor, Tensor]:
+    """(N,) step and (N,) packed row of each position, from (T,) active rows that sum to N."""
+    time = torch.repeat_interleave(sizes, output_size=num_positions)
     offsets = torch.cumsum(sizes, dim=0) - sizes
     return time, torch.arange(len(time), device=sizes.device) - offsets[time]

@@ -188,17 +188,16 @@ class BiLM(nn.Module):
         return self.alphabet.sentence_marks
 
     def encode_words(self, words: Sequence[str]) -> Types:
-        """Turns word types into ids, on the model's device.
+        """Turns word types into ids, on the CPU; `encode_types` takes them from there.
 
         Args:
             words: U surface forms.
         """
         char_ids = word_ids = None
         if self.alphabet is not None:
-            char_ids = pad_words(words, self.alphabet).to(self.device)
+            char_ids = pad_words(words, self.alphabet)
         if self.words is not None:
             word_ids = torch.tensor([self.words.encode(word) for word in words], dtype=torch.int64)
-            word_ids = word_ids.to(self.device)
         return Types(char_ids=char_ids, word_ids=word_ids)
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Batch:

@@ -1,8 +1,12 @@
+import contextlib
+import functools
+import itertools
 import threading
 
 import pytest
 import torch
 
+from elmokit.nn import side_by_side as module
 from elmokit.nn.side_by_side import _FEW_PRODUCTS, side_by_side
 
 CPU = torch.device("cpu")
@@ -55,3 +59,93 @@ def test_an_error_is_raised_and_threads_are_given_back(two_threads, num_products
     with pytest.raises(ZeroDivisionError):
         side_by_side([lambda: 1 / 0, lambda: 2], CPU, num_products)
     assert torch.get_num_threads() == 2
+
+
+class Recording(torch.Tensor):
+    """A tensor that knows on which streams it is marked as in use."""
+
+    def record_stream(self, stream):
+        self.__dict__.setdefault("streams", []).append(stream.name)
+
+
+class Stream:
+    """A stream that notes what is queued on it, in the order of all streams."""
+
+    def __init__(self, name, log):
+        self.name, self.log = name, log
+
+    def wait_stream(self, other):
+        self.log.append(f"{self.name} waits for {other.name}")
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Streams where there is no GPU; returns what is queued, and how to queue."""
+    log, current = [], ["here"]
+
+    @contextlib.contextmanager
+    def on(stream):
+        current.append(stream.name)
+        yield
+        current.pop()
+
+    here, numbers = Stream("here", log), itertools.count(1)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: here)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream(f"beside {next(numbers)}", log))
+    monkeypatch.setattr(torch.cuda, "stream", on)
+    module._stream.cache_clear()
+    yield log, lambda name: log.append(f"{current[-1]} computes {name}")
+    module._stream.cache_clear()
+
+
+def test_on_a_gpu_streams_wait_before_and_after(gpu):
+    log, queue = gpu
+    results = [torch.zeros(1).as_subclass(Recording) for _ in range(5)]
+
+    def first():
+        queue("a")
+        return results[0], [results[1]], None
+
+    def second():
+        queue("b")
+        return results[2], [results[3], (results[4],)], None
+
+    for _ in range(2):
+        found = side_by_side([first, second], torch.device("cuda:0"), MANY)
+    assert found == [
+        (results[0], [results[1]], None),
+        (results[2], [results[3], (results[4],)], None),
+    ]
+    once = [
+        "beside 1 waits for here",
+        "here computes a",
+        "beside 1 computes b",
+        "here waits for beside 1",
+    ]
+    assert log == 2 * once
+    assert [getattr(result, "streams", []) for result in results] == [[], [], *[["here"] * 2] * 3]
+
+
+def test_an_error_on_a_stream_is_raised_once_all_are_waited_for(gpu):
+    log, queue = gpu
+    with pytest.raises(ZeroDivisionError):
+        side_by_side([lambda: queue("a"), lambda: 1 / 0], torch.device("cuda:0"), MANY)
+    assert log == ["beside 1 waits for here", "here computes a", "here waits for beside 1"]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_real_gpu_results_are_those_of_one_stream():
+    device = torch.device("cuda", torch.cuda.current_device())
+    inputs = [torch.randn(512, 512, device=device) for _ in range(2)]
+
+    def power(matrix):
+        total = matrix
+        for _ in range(50):
+            total = torch.tanh(total @ matrix)
+        return total
+
+    expected = [power(matrix).clone() for matrix in inputs]
+    for _ in range(20):
+        found = side_by_side([functools.partial(power, matrix) for matrix in inputs], device, MANY)
+        for got, whole in zip(found, expected, strict=True):
+            assert torch.equal(got, whole)

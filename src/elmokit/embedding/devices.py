@@ -9,9 +9,11 @@ import torch
 from elmokit.embedding.int8 import quantize
 from elmokit.errors import ConfigError
 from elmokit.model import BiLM
+from elmokit.nn.projected_lstm import ProjectedLSTM
 
 Precision = Literal["fp32", "bf16", "int8"]
-"""fp32: the reference. bf16: the LSTM's weights are rounded to bfloat16; all else stays float32.
+"""fp32: the reference. bf16: the LSTM's matrices are rounded to bfloat16, and on a GPU multiply in
+it; all else stays float32.
 int8 (CPU): the matrices of the LSTM, of the highways and of the token projection multiply in whole
 numbers, by scales fixed when the model is prepared; all else stays float32."""
 
@@ -63,6 +65,17 @@ def prepare(bilm: BiLM, device: torch.device, precision: Precision) -> BiLM:
             if not name.startswith("token_encoder."):
                 parameter.data = parameter.data.bfloat16().float()
     model = model.to(device, torch.float32)
+    if precision == "bf16" and device.type == "cuda":
+        multiply_in_bf16(model)
     if precision == "int8":
         quantize(model)
     return model
+
+
+def multiply_in_bf16(bilm: BiLM) -> None:
+    """Keeps the matrices of the paper's LSTM layers in bfloat16, in which they multiply then."""
+    for module in bilm.network.modules():
+        if isinstance(module, ProjectedLSTM):
+            for parameter in module.parameters():
+                if parameter.dim() == 2:
+                    parameter.data = parameter.data.bfloat16()

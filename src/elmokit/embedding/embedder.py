@@ -19,6 +19,7 @@ from elmokit.embedding import scoring
 from elmokit.embedding.calibration import calibrate
 from elmokit.embedding.computing import computing
 from elmokit.embedding.devices import Precision, find_device, prepare
+from elmokit.embedding.fetching import fetched
 from elmokit.embedding.schedule import cut_parts, plan
 from elmokit.embedding.scoring import Perplexity, Prediction
 from elmokit.embedding.selection import LayerChoice, Selection
@@ -152,8 +153,8 @@ class Embedder:
         if return_tensors not in ("np", "pt"):
             raise ConfigError(f"return_tensors: {return_tensors!r} is neither 'np' nor 'pt'")
         selection = Selection.parse(layers, weights, self.num_outputs)
-        results = self.embed_part(list(token_lists(sentences)), selection, boundaries=boundaries)
-        return results if return_tensors == "pt" else _to_numpy(results)
+        compute = self._arrays if return_tensors == "np" else self.embed_part
+        return compute(list(token_lists(sentences)), selection, boundaries=boundaries)
 
     def embed_sentences(
         self,
@@ -184,7 +185,7 @@ class Embedder:
         rows = list(token_lists(sentences))
         layers = "all" if weights is not None and layers == "mean" else layers
         selection = Selection.parse(layers, weights, self.num_outputs)
-        pooled = _to_numpy(self.embed_part(rows, selection, pooling=check_pooling(pooling)))
+        pooled = self._arrays(rows, selection, pooling=check_pooling(pooling))
         width = self.dim * (1 + ("+" in pooling))
         shape = (len(selection.layers), width) if selection.keep_axis else (width,)
         return np.stack(pooled) if pooled else np.zeros((0, *shape), dtype=np.float32)
@@ -215,7 +216,7 @@ class Embedder:
         """
         selection = Selection.parse(layers, weights, self.num_outputs)
         for part in self.cut_parts(token_lists(sentences), selection, batch_size=batch_size):
-            yield from _to_numpy(self.embed_part(part, selection, boundaries=boundaries))
+            yield from self._arrays(part, selection, boundaries=boundaries)
 
     def cut_parts(
         self,
@@ -242,6 +243,7 @@ class Embedder:
         *,
         boundaries: bool = False,
         pooling: Pooling | None = None,
+        to_cpu: bool = False,
         on_batch: Callable[[int], object] | None = None,
     ) -> list[Tensor]:
         """Embeds sentences that were checked before; `embed` and `stream` are made of this.
@@ -251,6 +253,7 @@ class Embedder:
             selection: The layers.
             boundaries: As in `embed`.
             pooling: How token vectors become one; None keeps them.
+            to_cpu: Whether results are brought to the CPU, or stay on the model's device.
             on_batch: Called with the number of tokens after each batch.
 
         Returns:
@@ -258,11 +261,10 @@ class Embedder:
             without T if pooled.
         """
         results: list[Tensor] = [torch.empty(0)] * len(sentences)
-        for places, vectors, lengths in self._batches(sentences, selection, boundaries):
-            if pooling is not None:
-                pieces = pool(vectors, lengths, pooling).unbind(dim=-2)
-            else:
-                pieces = torch.split(vectors, lengths.tolist(), dim=-2)
+        batches = self._batches(sentences, selection, boundaries, pooling)
+        for places, vectors in fetched(batches, self.bilm.device) if to_cpu else batches:
+            lengths = [len(sentences[place]) + 2 * boundaries for place in places]
+            pieces = vectors.unbind(-2) if pooling else torch.split(vectors, lengths, dim=-2)
             for place, piece in zip(places, pieces, strict=True):
                 # A copy, so that keeping one sentence does not keep its batch.
                 results[place] = piece.clone(memory_format=torch.contiguous_format)
@@ -343,21 +345,26 @@ class Embedder:
         """Forgets the carried state of every row."""
         self.carried.reset()
 
+    def _arrays(self, rows: list[Any], selection: Selection, **settings: Any) -> list[Array]:
+        """Returns what `embed_part` does, as arrays."""
+        return [row.numpy() for row in self.embed_part(rows, selection, to_cpu=True, **settings)]
+
     def _batches(
-        self, sentences: Sequence[Sequence[str]], selection: Selection, boundaries: bool
-    ) -> Iterator[tuple[list[int], Tensor, Tensor]]:
-        """Yields the places of a batch's sentences, their vectors end to end, and their lengths."""
-        if self.state == "carry":
-            batches = [list(range(len(sentences)))] if len(sentences) else []
-        else:
-            batches = plan([len(sentence) for sentence in sentences], self.batch_tokens)
-        for places in batches:
+        self, rows: Sequence[Any], selection: Selection, boundaries: bool, pooling: Pooling | None
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        """Yields the places of a batch's sentences, and their vectors end to end or pooled.
+
+        Nothing here waits for a GPU, so that it computes a batch while the next one is packed.
+        """
+        batch_tokens = sys.maxsize if self.state == "carry" else self.batch_tokens
+        for places in plan([len(row) for row in rows], batch_tokens):
             with computing(self.bilm.device):
-                batch, vectors = self.pack([sentences[place] for place in places], places)
+                batch, vectors = self.pack([rows[place] for place in places], places)
                 selected = selection.apply(self._run(batch, vectors), batch.flipped())
                 positions, lengths = batch.unpacked(boundaries=boundaries)
                 in_order = selected.index_select(-2, positions)
-            yield batch.rows.tolist(), in_order, lengths
+                vectors = pool(in_order, lengths, pooling) if pooling else in_order
+            yield places, vectors  # the longest first, as they are packed
 
     def pack(
         self, sentences: Sequence[Sequence[str]], places: Sequence[int] | None = None
@@ -390,7 +397,3 @@ class Embedder:
         assert after is not None
         self.carried.put(batch.rows, after)
         return layers
-
-
-def _to_numpy(tensors: Sequence[Tensor]) -> list[Array]:
-    return [tensor.cpu().numpy() for tensor in tensors]

@@ -132,6 +132,7 @@ def _embed_rows(
             selection,
             boundaries=settings.boundaries,
             pooling=pooling,
+            to_cpu=True,
             on_batch=progress.advance,
         )
         output.write(

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from elmokit.batch import send
+
 
 class TypeCache:
     """Vectors of the most recently added word types, in one table of fixed size.
@@ -49,12 +51,13 @@ class TypeCache:
         with self._lock:
             slots = [self._slots.get(word, -1) for word in words]
             known = [place for place, slot in enumerate(slots) if slot >= 0]
-            result[known] = self._table[[slots[place] for place in known]]
+            held = self._table[self._index([slots[place] for place in known])]
+            result[self._index(known)] = held
         missing = [place for place, slot in enumerate(slots) if slot < 0]
         if missing:
             new_words = [words[place] for place in missing]
             new_vectors = encode(new_words)
-            result[missing] = new_vectors
+            result[self._index(missing)] = new_vectors
             with self._lock:
                 self._insert(new_words, new_vectors)
         return result
@@ -79,7 +82,11 @@ class TypeCache:
             self._slots[word] = self._next
             slots.append(self._next)
             self._next = (self._next + 1) % capacity
-        self._table[slots] = vectors[-capacity:]
+        self._table[self._index(slots)] = vectors[-capacity:]
+
+    def _index(self, places: Sequence[int]) -> Tensor:
+        """(K,) int64, without waiting for a GPU as a list would."""
+        return send(torch.tensor(places, dtype=torch.int64), self._table.device)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from elmokit.batch import send
 from elmokit.config import CharCNNConfig
 from elmokit.nn.products import Linear, MakeProduct
 
@@ -54,28 +55,31 @@ class CharEncoder(nn.Module):
         """Encodes each word type by itself.
 
         Args:
-            char_ids: (U, C) int64, filled up to `max_characters` with the padding character.
+            char_ids: (U, C) int64, filled up to `max_characters` with the padding character. On
+                the CPU they make a GPU run ahead: cutting them there would wait for it.
 
         Returns:
-            (U, F) vectors of the highway's width.
+            (U, F) vectors of the highway's width, on the device of the weights.
         """
+        device = self.embedding.weight.device
         # Types of like length go together, so that short words are not convolved as long ones.
         ends = _constant_tails(char_ids)
         ends, order = torch.sort(ends)
         pieces = []
-        for start, stop in _chunks(ends.tolist(), _CHUNK_CHARACTERS):
-            length = int(ends[stop - 1]) + max(width for width, _ in self.config.filters)
-            pieces.append(self._convolve(char_ids[order[start:stop], :length]))
+        last = ends.tolist()
+        for start, stop in _chunks(last, _CHUNK_CHARACTERS):
+            length = last[stop - 1] + max(width for width, _ in self.config.filters)
+            pieces.append(self._convolve(send(char_ids[order[start:stop], :length], device)))
         vectors = torch.cat(pieces)
         for highway in self.highways:
             pass_on = _highway if cast(Highway, highway).product is None else _halved_highway
             vectors = pass_on(vectors, highway(vectors).to(vectors.dtype))
-        return F.embedding(torch.argsort(order), vectors)
+        return F.embedding(send(torch.argsort(order), device), vectors)
 
     def _convolve(self, char_ids: Tensor) -> Tensor:
         """(U, C) ids -> (U, F): every filter's maximum over all positions, then the activation."""
-        count, maximum = len(char_ids), _maximum_for_gradient
-        if not torch.is_grad_enabled():
+        count, maximum = len(char_ids), _maximum_by_product
+        if not (torch.is_grad_enabled() or char_ids.is_cuda):
             maximum = _maximum
             if count < _MIN_WORDS:
                 char_ids = char_ids[torch.arange(_MIN_WORDS) % count]
@@ -94,11 +98,12 @@ def _maximum(characters: Tensor, convolution: nn.Conv1d) -> Tensor:
     return convolution(characters.transpose(1, 2)).amax(dim=2)  # type: ignore[no-any-return]  # torch
 
 
-def _maximum_for_gradient(characters: Tensor, convolution: nn.Conv1d) -> Tensor:
-    """The same as one matrix product over all windows of all types, to learn from.
+def _maximum_by_product(characters: Tensor, convolution: nn.Conv1d) -> Tensor:
+    """The same as one matrix product over all windows of all types: to learn from, and on a GPU.
 
     Forward and back it takes a third of the time: torch's convolution is made for many channels,
-    and its maximum over the innermost dimension is slow.
+    and its maximum over the innermost dimension is slow. On a GPU cuDNN's convolution would round
+    to ten bits, as torch lets it by default.
     """
     (width,) = convolution.kernel_size
     positions = characters.size(1) - width + 1

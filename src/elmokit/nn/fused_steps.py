@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from elmokit.config import LSTMConfig
-from elmokit.nn.lstm_steps import Reading, Steps, Weights, Work
+from elmokit.nn.cell import Work
+from elmokit.nn.lstm_steps import Reading, Steps, Weights
 
 _log = logging.getLogger(__name__)
 _NO_CLIP = math.inf

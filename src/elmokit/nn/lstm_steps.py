@@ -15,12 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from elmokit.config import LSTMConfig
+from elmokit.nn.cell import Work, cell_for, stop_at_clip
 
 _CHUNK_ROWS = 1024
 """Positions whose gates are made at a time: bounds memory at any sentence length."""
-
-_sigmoid_backward, _tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
-"""Gradient by the argument, from the gradient by the value and the value."""
 
 
 class Weights(NamedTuple):
@@ -102,11 +100,12 @@ class Steps:
         self._cell_clip = config.cell_clip
         self._projection_clip = config.projection_clip if weights.projection is not None else None
         bias = weights.bias
+        projection = weights.projection
+        self._cell = cell_for(bias, bias.dtype if projection is None else product_type)
         if config.forget_bias:
             shift = torch.zeros_like(bias)
             shift[config.cell_dim : 2 * config.cell_dim] = config.forget_bias
             bias = bias + shift
-        projection = weights.projection
         self._weights = Weights(
             weights.input.to(product_type),
             weights.recurrent.to(product_type),
@@ -163,21 +162,18 @@ class Steps:
 
     def _step(self, gates: Tensor, h: Tensor, c: Tensor, output: Tensor) -> Tensor:
         """Makes a step: `gates` (b, 4H), `c` (b, H), `output` (b, D) in place; returns the last."""
-        _add_product(gates, h, self._weights.recurrent.t())
-        i, f, g, o = gates.chunk(4, dim=1)
-        gates[:, : 2 * c.size(1)].sigmoid_()  # i and f
-        g.tanh_()
-        o.sigmoid_()
-        c.mul_(f).addcmul_(i, g)
-        if self._cell_clip is not None:
-            c.clamp_(-self._cell_clip, self._cell_clip)
-        hidden = torch.tanh(c).mul_(o)
+        recurrent, product = self._weights.recurrent.t(), None
+        if recurrent.dtype == gates.dtype:
+            gates.addmm_(h, recurrent)
+        else:
+            product = _product(h, recurrent)
+        hidden = self._cell.forward(gates, product, c, self._cell_clip)
         if self._weights.projection is None:
             return output.copy_(hidden)
-        output.copy_(_product(hidden, self._weights.projection.t()))
-        if self._projection_clip is not None:
-            output.clamp_(-self._projection_clip, self._projection_clip)
-        return output
+        projected = _product(hidden, self._weights.projection.t()).to(output.dtype)
+        if (clip := self._projection_clip) is None:
+            return output.copy_(projected)
+        return torch.clamp(projected, -clip, clip, out=output)
 
     def backward(
         self, reading: Reading, trace: Trace, outputs: Tensor, last_cells: Tensor
@@ -228,7 +224,7 @@ class Steps:
     def _run_back(
         self,
         steps: list[slice],
-        work: "Work",
+        work: Work,
         clips: tuple[float | None, float | None],
         h: Tensor,
         c: Tensor,
@@ -239,7 +235,7 @@ class Steps:
             self._step_back(work.at(step), clips, h[:rows], c[:rows])
 
     def _step_back(
-        self, work: "Work", clips: tuple[float | None, float | None], h: Tensor, c: Tensor
+        self, work: Work, clips: tuple[float | None, float | None], h: Tensor, c: Tensor
     ) -> None:
         """Carries the gradient through one step, in place.
 
@@ -250,50 +246,13 @@ class Steps:
                 by the output before.
             c: (b, H) gradient by the cell; becomes that by the cell before.
         """
-        cell_dim = c.size(1)
-        i, f, g, o = work.gates.chunk(4, dim=1)
-        by_i, by_f, by_g, by_o = work.by_gates.chunk(4, dim=1)
         by_output = work.by_outputs.add_(h)
-        _stop_at_clip(by_output, work.outputs, clips[1])
+        stop_at_clip(by_output, work.outputs, clips[1])
         by_hidden = by_output
         if self._weights.projection is not None:
             by_hidden = _product(by_output, self._weights.projection)
-        squashed = torch.tanh(work.cells)
-        torch.mul(o, squashed, out=work.hidden)
-        c.addcmul_(by_hidden, _tanh_backward(o, squashed))
-        _stop_at_clip(c, work.cells, clips[0])
-        # Each gate's own slope, then what comes back along the cell or the hidden value.
-        _sigmoid_backward.grad_input(g, i, grad_input=by_i)
-        _sigmoid_backward.grad_input(work.cells_before, f, grad_input=by_f)
-        _tanh_backward.grad_input(i, g, grad_input=by_g)
-        _sigmoid_backward.grad_input(squashed, o, grad_input=by_o)
-        work.by_gates[:, : 3 * cell_dim].unflatten(1, (3, cell_dim)).mul_(c[:, None])  # type: ignore[no-untyped-call]  # torch
-        by_o.mul_(by_hidden)
-        c.mul_(f)
+        self._cell.backward(work, by_hidden, c, clips[0])
         h.copy_(_product(work.by_gates, self._weights.recurrent))
-
-
-class Work(NamedTuple):
-    """What the steps back read and write in a chunk of n positions, or in a step."""
-
-    gates: Tensor
-    """(n, 4H)"""
-    cells_before: Tensor
-    """(n, H)"""
-    cells: Tensor
-    """(n, H)"""
-    outputs: Tensor
-    """(n, D)"""
-    by_gates: Tensor
-    """(n, 4H) written: gradient by the gates before sigmoid and tanh."""
-    hidden: Tensor
-    """(n, H) written: o * tanh(c)."""
-    by_outputs: Tensor
-    """(n, D) the loss's own gradient by the outputs; becomes that by the values before the clip."""
-
-    def at(self, step: slice) -> "Work":
-        """Returns the part of a step."""
-        return Work(*(part[step] for part in self))
 
 
 def _copy(tensor: Tensor) -> Tensor:
@@ -307,11 +266,6 @@ def _reached(values: Tensor, clip: float | None) -> float | None:
         return None
     least, most = values.aminmax()
     return clip if max(-float(least), float(most)) >= clip else None
-
-
-def _stop_at_clip(gradient: Tensor, values: Tensor, clip: float | None) -> None:
-    if clip is not None:
-        gradient.masked_fill_(values.abs() >= clip, 0)
 
 
 def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

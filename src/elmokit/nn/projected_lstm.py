@@ -68,7 +68,8 @@ def run_layers(
 ) -> list[tuple[Tensor, Tensor]]:
     """Runs layers that do not depend on each other, side by side: the two directions of one depth.
 
-    Under autocast matrices are multiplied in its type; all else is in the type of the weights.
+    Matrices are multiplied in their own type, or in that of autocast; all else is in the type of
+    the biases.
 
     Args:
         layers: The layers, of one configuration.
@@ -91,7 +92,7 @@ def run_layers(
     config, sizes = layers[0].config, tuple(reading.batch_sizes for reading in readings)
     device = readings[0].inputs.device
     autocast = torch.is_autocast_enabled(device.type)
-    kind = torch.get_autocast_dtype(device.type) if autocast else layers[0].bias.dtype
+    kind = torch.get_autocast_dtype(device.type) if autocast else layers[0].input_weight.dtype
     if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in flat):
         results = _RunLayers.apply(config, kind, sizes, *flat)  # type: ignore[no-untyped-call]  # torch
         return list(zip(results[::2], results[1::2], strict=True))

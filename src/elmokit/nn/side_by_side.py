@@ -1,10 +1,12 @@
-"""Independent computations at once: on a CPU each has a thread and a share of the cores."""
+"""Independent computations at once: on threads of a CPU, or on streams of a GPU."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 _T = TypeVar("_T")
 
@@ -19,10 +21,11 @@ def side_by_side(
 ) -> list[_T]:
     """Runs computations that need no graph, and returns their results in order.
 
-    A step of an LSTM is many small operations. Shared among all cores, each ends with a wait for
-    the slowest of them; a direction per core waits once, at the end. With one thread, or away from
-    the CPU, the computations run one after another. So do those of few rows, and on one thread:
-    their operations are so short that threads would mostly wait for Python's lock and each other.
+    A step of an LSTM is many small operations. On a CPU, shared among all cores, each ends with a
+    wait for the slowest of them; a direction per core waits once, at the end. With one thread the
+    computations run one after another. So do those of few rows, and on one thread: their operations
+    are so short that threads would mostly wait for Python's lock and each other. On a GPU each has
+    a stream of its own.
 
     Args:
         computations: Functions that do not depend on each other.
@@ -30,6 +33,8 @@ def side_by_side(
         num_products: Multiplications that the largest step of one of them takes in its recurrence:
             rows * cell size * output width, to a factor.
     """
+    if device.type == "cuda":
+        return _on_streams(computations, device)
     threads = torch.get_num_threads()
     if device.type != "cpu" or threads < len(computations):
         return [compute() for compute in computations]
@@ -57,3 +62,42 @@ def _one_after_another(computations: Sequence[Callable[[], _T]], threads: int) -
         return [compute() for compute in computations]
     finally:
         torch.set_num_threads(threads)
+
+
+def _on_streams(computations: Sequence[Callable[[], _T]], device: torch.device) -> list[_T]:
+    """Runs the first computation on the current stream, each other one on a stream beside it.
+
+    What they read was made on the current stream, for which the others wait first. It is held by
+    the computations until the current stream waits for the others, so its memory cannot be used
+    anew too early. Results of the others are marked as in use on the current stream.
+    """
+    here = torch.cuda.current_stream(device)
+    beside = [_stream(device, number) for number in range(1, len(computations))]
+    for stream in beside:
+        stream.wait_stream(here)
+    results = []
+    try:
+        for compute, stream in zip(computations, [here, *beside], strict=True):
+            with torch.cuda.stream(stream):  # makes its device the current one too
+                results.append(compute())
+    finally:
+        for stream in beside:
+            here.wait_stream(stream)
+    for tensor in _tensors(results[1:]):
+        tensor.record_stream(here)
+    return results
+
+
+@functools.cache
+def _stream(device: torch.device, number: int) -> torch.cuda.Stream:
+    """Returns the same stream each time: memory is kept by stream, and so can be used again."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch
+
+
+def _tensors(result: Any) -> Iterator[Tensor]:
+    """Yields the tensors in lists and tuples."""
+    if isinstance(result, Tensor):
+        yield result
+    elif isinstance(result, list | tuple):
+        for part in result:
+            yield from _tensors(part)

@@ -6,7 +6,7 @@ Letters: U word types, D projection width.
 import torch
 from torch import Tensor, nn
 
-from elmokit.batch import Types
+from elmokit.batch import Types, send
 from elmokit.config import BiLMConfig
 from elmokit.nn.char_encoder import CharEncoder
 from elmokit.nn.products import Linear
@@ -34,7 +34,7 @@ class TokenEncoder(nn.Module):
         parts = []
         if self.words is not None:
             assert types.word_ids is not None
-            parts.append(self.words(types.word_ids))
+            parts.append(self.words(send(types.word_ids, self.words.weight.device)))
         if self.characters is not None:
             assert types.char_ids is not None
             parts.append(self.characters(types.char_ids))
