@@ -57,6 +57,7 @@ DATA_SETS = (
     DataSet(name="polarity", task="classify", title="Polarity", cap=1500, full_epochs=6),
     DataSet(name="trec", task="classify", title="TREC, coarse", cap=1000, full_epochs=10),
     DataSet(name="snli", task="entailment", title="SNLI", cap=2000, full_epochs=5, paper=0.058),
+    DataSet(name="srl", task="srl", title="PropBank, EWT", cap=2000, full_epochs=2, paper=0.172),
     DataSet(name="sick", task="entailment", title="SICK", cap=1500, full_epochs=10),
 )
 

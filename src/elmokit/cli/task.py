@@ -35,7 +35,7 @@ class TaskTrainSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify or entailment."""
+    """ner, tag, sentiment, classify, entailment or srl."""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """Directory of the run."""
     train: str | None = None
@@ -68,7 +68,7 @@ class EvalSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify or entailment."""
+    """ner, tag, sentiment, classify, entailment or srl."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
@@ -93,7 +93,7 @@ class TaskPredictSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify or entailment."""
+    """ner, tag, sentiment, classify, entailment or srl."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     input: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]

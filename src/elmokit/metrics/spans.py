@@ -4,7 +4,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from elmokit.errors import InputError
 from elmokit.metrics.counts import Counts
@@ -27,6 +27,17 @@ class Span(NamedTuple):
     start: int
     end: int
     label: str
+
+
+class Labelled(Protocol):
+    """A span, or anything else with a label that is equal to its like."""
+
+    @property
+    def label(self) -> str:
+        """What it is."""
+        ...
+
+    def __hash__(self) -> int: ...
 
 
 def decode(
@@ -147,7 +158,9 @@ class SpanScores:
         }
 
 
-def score_spans(gold: Iterable[Iterable[Span]], predicted: Iterable[Iterable[Span]]) -> SpanScores:
+def score_spans(
+    gold: Iterable[Iterable[Labelled]], predicted: Iterable[Iterable[Labelled]]
+) -> SpanScores:
     """Compares the spans of each sentence with those predicted.
 
     Args:

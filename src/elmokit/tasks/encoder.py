@@ -6,7 +6,7 @@ Letters: B rows, T time, I input width, H width of a direction.
 import torch
 from torch import Tensor, nn
 
-from elmokit.nn.masks import inside
+from elmokit.nn.masks import inside, reversal
 
 
 class BiLSTM(nn.Module):
@@ -39,14 +39,13 @@ class BiLSTM(nn.Module):
         Returns:
             (B, T, 2H); rows of padding are zero.
         """
-        steps = torch.arange(inputs.size(1), device=inputs.device).expand(inputs.shape[:2])
         mask = inside(lengths, inputs.size(1))
-        reversal = torch.where(mask, lengths[:, None] - 1 - steps, steps)[:, :, None]
+        places = reversal(lengths, inputs.size(1))[:, :, None]
         for depth, (ahead, back) in enumerate(zip(self.forwards, self.backwards, strict=True)):
             inputs = self.dropout(inputs) if depth else inputs
             forward, _ = ahead(inputs)
-            backward, _ = back(_reordered(inputs, reversal))
-            inputs = torch.cat([forward, _reordered(backward, reversal)], dim=2)
+            backward, _ = back(_reordered(inputs, places))
+            inputs = torch.cat([forward, _reordered(backward, places)], dim=2)
         return inputs.masked_fill(~mask[:, :, None], 0.0)
 
 
