@@ -4,7 +4,6 @@ from elmokit.errors import InputError
 from elmokit.metrics.spans import Span
 from elmokit.tasks.readers.reading import read_examples
 from elmokit.tasks.readers.roles import MarkedText, RoleColumns, write_marked, write_roles
-from elmokit.tasks.srl.config import SrlData
 
 # As in CoNLL 2012: padded with spaces, a light verb, a predicate of two words, and two documents
 # without a blank line between them.
@@ -39,12 +38,11 @@ round   RB  *     *)   *)      *  -     (AM-DIR*)  (C-V*)
 def read(tmp_path):
     """Reads a file of roles."""
 
-    def run(content, *, has_roles=True, skip_bad=False, **data):
-        settings = SrlData(train="", dev="", **data)
+    def run(content, *, has_roles=True, skip_bad=False, format="auto", predicate_column=7):
         (tmp_path / "a.conll").write_bytes(content.encode())
         return read_examples(
             tmp_path / "a.conll",
-            lambda name: RoleColumns("a.conll", settings, has_roles=has_roles),
+            lambda name: RoleColumns("a.conll", format, predicate_column, has_roles=has_roles),
             skip_bad=skip_bad,
         )
 
@@ -82,6 +80,15 @@ def test_conll2005(read):
     ]
     [short] = read("He - (A0*)\nran run (V*)\n", predicate_column=2).items
     assert labels(short) == [[(0, 1, "A0"), (1, 2, "V")]]
+
+
+def test_a_format_that_is_said_wins_over_what_the_line_looks_like(read):
+    line = "a 0 1 b - - - - - - * -\n"
+    assert read(line).items[0].tokens == ("b",)
+    [item] = read(line.replace("*", "-"), format="conll2005", predicate_column=12).items
+    assert item.tokens == ("a",)
+    with pytest.raises(InputError, match="line 1: found 7 columns, expected 12 or more"):
+        read("a b * * * * -\n", format="conll2012")
 
 
 def test_the_predicate_is_added_where_nothing_is_said_of_it(read):
@@ -138,12 +145,13 @@ def test_bad_sentences_are_left_out_counted_and_written_as_they_are(read, caplog
     assert written(reading, predicate_column=2) == content
 
 
-def written(reading, roles=None, **data):
-    settings = SrlData(train="", dev="", **data)
+def written(reading, roles=None, predicate_column=7):
     lines = [
         line
         for entry in reading.entries
-        for line in write_roles(entry.piece, entry.item and (roles or entry.item.roles), settings)
+        for line in write_roles(
+            entry.piece, entry.item and (roles or entry.item.roles), "auto", predicate_column
+        )
     ]
     return "\n".join([*lines, ""])
 

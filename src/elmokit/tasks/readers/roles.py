@@ -8,15 +8,19 @@ predicate has a column, in the order of the predicates: `(A0*` begins an argumen
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from elmokit.errors import InputError
 from elmokit.metrics.roles import VERB
 from elmokit.metrics.spans import Span
 from elmokit.tasks.readers.reading import Block, cut_at_blank_lines, cut_lines
-from elmokit.tasks.srl.config import SrlData
+
+RoleFormat = Literal["auto", "conll2012", "conll2005"]
+"""auto: conll2012 where a sentence's first line has 12 columns or more with numbers in the second
+and third, else conll2005."""
 
 _NONE = "-"
-_DOCUMENT = ("#begin document", "#end document")
+_BEGIN, _END = "#begin document", "#end document"
 _SPACES = re.compile(" +")
 _CELL = re.compile(r"(?:\((?P<label>[^()*]+))?\*(?P<end>\))?")
 _MARKED = re.compile(r"\*\*(.+)\*\*")
@@ -53,24 +57,31 @@ class _Layout:
 class RoleColumns:
     """The format for one file; each sentence is taken by itself."""
 
-    def __init__(self, name: str, data: SrlData, *, has_roles: bool) -> None:
+    def __init__(
+        self, name: str, format: RoleFormat, predicate_column: int, *, has_roles: bool
+    ) -> None:
         """Prepares for a file.
 
         Args:
             name: What messages call it.
-            data: What stands where.
+            format: What stands where.
+            predicate_column: Where predicates are in conll2005, 1 for the first column; arguments
+                begin after it.
             has_roles: Whether arguments are read.
         """
-        self._name, self._data, self._has_roles = name, data, has_roles
+        self._name, self._has_roles = name, has_roles
+        self._format, self._predicate_column = format, predicate_column
 
     def cut(self, lines: Iterable[tuple[int, str]]) -> Iterable[Block]:
         """Cuts at blank lines, and where a document begins."""
         for block in cut_at_blank_lines(lines):
-            starts = [place for place, (_, line) in enumerate(block) if line.startswith(_DOCUMENT)]
-            has_word = [_is_word(line) for _, line in block]
-            cuts = [place for place in starts if any(has_word[:place]) and any(has_word[place:])]
-            for start, end in zip([0, *cuts], [*cuts, len(block)], strict=True):
-                yield block[start:end]
+            start, has_word = 0, False
+            for place, (_, line) in enumerate(block):
+                if has_word and line.startswith(_BEGIN):
+                    yield block[start:place]
+                    start, has_word = place, False
+                has_word = has_word or _is_word(line)
+            yield block[start:]
 
     def parse(self, block: Block) -> RoleSentence | None:
         """Returns the sentence of a block, or None if it has no word.
@@ -82,7 +93,7 @@ class RoleColumns:
         rows = [(number, _split(line)) for number, line in block if _is_word(line)]
         if not rows:
             return None
-        layout = _layout(rows[0][1], self._data)
+        layout = _layout(rows[0][1], self._format, self._predicate_column)
         self._check_columns(rows, layout)
         predicates = [
             place for place, (_, row) in enumerate(rows) if row[layout.predicate] != _NONE
@@ -149,7 +160,10 @@ class RoleColumns:
 
 
 def write_roles(
-    block: Block, roles: Sequence[Sequence[Span]] | None, data: SrlData
+    block: Block,
+    roles: Sequence[Sequence[Span]] | None,
+    format: RoleFormat,
+    predicate_column: int,
 ) -> Iterator[str]:
     """Yields the lines of a block with other columns of arguments; without any, as they are."""
     rows = [_split(line) for _, line in block if _is_word(line)]
@@ -159,7 +173,7 @@ def write_roles(
         if roles is None or not _is_word(line):
             yield line
             continue
-        row, layout = rows[place], _layout(rows[0], data)
+        row, layout = rows[place], _layout(rows[0], format, predicate_column)
         behind = row[len(row) - layout.num_after :]
         cells = [column[place] for column in columns]
         yield ("\t" if "\t" in line else " ").join([*row[: layout.roles], *cells, *behind])
@@ -207,14 +221,13 @@ def write_marked(block: Block, roles: Sequence[Sequence[Span]] | None) -> Iterat
     yield ""
 
 
-def _layout(columns: Sequence[str], data: SrlData) -> _Layout:
+def _layout(columns: Sequence[str], format: RoleFormat, predicate_column: int) -> _Layout:
     """Returns what stands where in a sentence, by its first line."""
     numbers = columns[1:3]
     looks_so = len(columns) >= 12 and all(number.isdecimal() for number in numbers)
-    if data.format == "conll2012" or (data.format == "auto" and looks_so):
+    if format == "conll2012" or (format == "auto" and looks_so):
         return _Layout(word=3, predicate=7, roles=11, num_after=1)
-    place = data.predicate_column
-    return _Layout(word=0, predicate=place - 1, roles=place, num_after=0)
+    return _Layout(word=0, predicate=predicate_column - 1, roles=predicate_column, num_after=0)
 
 
 def _read_spans(cells: Sequence[str], places: Sequence[str]) -> list[Span]:
@@ -252,7 +265,7 @@ def _cells(spans: Iterable[Span], length: int) -> list[str]:
 
 
 def _is_word(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith(_DOCUMENT)
+    return bool(line.strip()) and not line.startswith((_BEGIN, _END))
 
 
 def _split(line: str) -> list[str]:

@@ -1,16 +1,16 @@
 """Settings of `srl`; needs no torch."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from elmokit.tasks.config import DataSection, ModelSection, check_least, check_share
+from elmokit.tasks.readers.roles import RoleFormat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SrlData(DataSection):
     """Columns with a word a line, one column of arguments for each predicate."""
 
-    format: Literal["auto", "conll2012", "conll2005"] = "auto"
+    format: RoleFormat = "auto"
     """auto: conll2012 where a sentence's first line has 12 columns or more with numbers in the
     second and third, else conll2005."""
     predicate_column: int = 7

@@ -53,7 +53,9 @@ class Srl(Task[RoleSentence, Roles]):
             return read_examples(source, MarkedText, encoding=data.encoding)
         return read_examples(
             source,
-            lambda name: RoleColumns(name, data, has_roles=purpose != "predict"),
+            lambda name: RoleColumns(
+                name, data.format, data.predicate_column, has_roles=purpose != "predict"
+            ),
             encoding=data.encoding,
             skip_bad=data.skip_bad,
         )
@@ -108,13 +110,14 @@ class Srl(Task[RoleSentence, Roles]):
         format: InputFormat,
     ) -> Iterator[str]:
         """Yields every line that was read, with the columns of arguments written anew."""
+        data = cast(SrlData, config.data)
         left = iter(predictions)
         for entry in reading.entries:
             roles = None if entry.item is None else next(left)
             if format == "text":
                 yield from write_marked(entry.piece, roles)
             else:
-                yield from write_roles(entry.piece, roles, cast(SrlData, config.data))
+                yield from write_roles(entry.piece, roles, data.format, data.predicate_column)
 
 
 TASK = Srl()
