@@ -257,7 +257,8 @@ def lines(
             axes.set_xlabel(axis[0])
             axes.set_title(f"layer {layer}", loc="left")
             axes.grid(axis="y", alpha=0.3)
-            axes.set_ylim(bottom=0)
+        highest = max(float(np.nanmax(values)) for values in curves.values())
+        every[0].set_ylim(0, 1.08 * highest or 1)  # all panels share it
         every[0].set_ylabel(axis[1])
         figure.legend(*every[0].get_legend_handles_labels(), loc="outside right upper")
     return figure

@@ -136,25 +136,23 @@ def compare(some: Sequence[Array], others: Sequence[Array], *, directions: int =
         directions: 2, or 1 for the forward half only.
     """
     halves = [
-        (pair, [_half(x, d) for x in pair])
+        [_half(vectors, direction) for vectors in pair]
         for pair in zip(some, others, strict=True)
-        for d in range(directions)
+        for direction in range(directions)
     ]
-    places = np.concatenate([np.arange(a.shape[1]) for _, (a, _) in halves])
-    one, other = (np.concatenate([pair[i] for _, pair in halves], axis=1) for i in (0, 1))
+    places = np.concatenate([np.arange(one.shape[1]) for one, _ in halves])
+    one, other = (np.concatenate(vectors, axis=1) for vectors in zip(*halves, strict=True))
     apart = np.linalg.norm(one - other, axis=-1)  # (K, N)
     lengths = [np.maximum(np.linalg.norm(x, axis=-1), 1e-12) for x in (one, other)]
     relative = apart / lengths[1]
     # Identical vectors have cosine 1 to the last bit this way.
     cosine = np.where(apart == 0, 1, (one * other).sum(-1) / (lengths[0] * lengths[1]))
     numbers = np.searchsorted(_STARTS, places, side="right") - 1
-    return Distance(
-        *(
-            np.stack([_mean(x[:, numbers == number]) for number in range(len(_STARTS))], axis=1)
-            for x in (relative, cosine)
-        ),
-        first=_mean(relative[:, places < NUM_FIRST]),
+    binned, cosines = (
+        np.stack([_mean(x[:, numbers == number]) for number in range(len(_STARTS))], axis=1)
+        for x in (relative, cosine)
     )
+    return Distance(binned, cosines, _mean(relative[:, places < NUM_FIRST]))
 
 
 def with_zero_state(emb: Embedder) -> Embedder:
@@ -204,8 +202,12 @@ def _mean(values: NDArray[np.float32]) -> NDArray[np.float64]:
     """Mean over the last axis, NaN for none."""
     if not values.shape[1]:
         return np.full(len(values), np.nan)
-    return values.mean(axis=1, dtype=np.float64)
+    mean: NDArray[np.float64] = values.mean(axis=1, dtype=np.float64)
+    return mean
 
 
 def _values(array: NDArray[np.float64]) -> list[Any]:
-    return np.where(np.isnan(array), None, array.astype(object)).tolist()  # type: ignore[no-any-return]
+    """Returns nested lists; JSON has no NaN."""
+    if array.ndim > 1:
+        return [_values(row) for row in array]
+    return [None if np.isnan(value) else float(value) for value in array]

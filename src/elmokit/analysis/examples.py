@@ -168,7 +168,7 @@ def vectors_of(emb: Embedder, examples: Sequence[Example], layers: Sequence[int]
     wanted: dict[tuple[str, ...], list[int]] = {}
     for number, example in enumerate(examples):
         wanted.setdefault(example.tokens, []).append(number)
-    for numbers, embedded in zip(wanted.values(), emb.stream(wanted, layers), strict=True):
+    for numbers, embedded in zip(wanted.values(), emb.stream(list(wanted), layers), strict=True):
         vectors[:, numbers] = embedded[:, [examples[number].place for number in numbers]]
     return vectors
 
