@@ -176,7 +176,11 @@ def heat_maps(
             for (row, column), value in np.ndenumerate(values):
                 light = value < low + 0.55 * (1 - low)
                 axes.text(
-                    *(column, row, f"{value:.2f}".replace("0.", ".").replace("1.00", "1")),
+                    *(
+                        column,
+                        row,
+                        f"{round(float(value), 2) + 0:.2f}".replace("0.", ".").replace("1.00", "1"),
+                    ),
                     **{"ha": "center", "va": "center", "fontsize": 7},
                     color="white" if light else "black",
                 )

@@ -158,8 +158,9 @@ def compare(some: Sequence[Array], others: Sequence[Array], *, directions: int =
 def with_zero_state(emb: Embedder) -> Embedder:
     """Returns the same model, whose sentences start from a state of zeros."""
     other = Embedder(emb.bilm, device=emb.bilm.device)
-    for part in other.bilm.initial_state:
-        torch.nn.init.zeros_(part)
+    if other.bilm.network.has_state:
+        for part in other.bilm.initial_state:
+            torch.nn.init.zeros_(part)
     return other
 
 

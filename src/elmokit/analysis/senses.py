@@ -181,6 +181,7 @@ def project(vectors: Array, projection: Projection) -> Array:
         # The sign of an axis is free: its largest part is made positive.
         signs = np.sign(np.take_along_axis(axes[:2], np.abs(axes[:2]).argmax(1)[:, None], 1))
         points = centred @ (axes[:2] * signs).T
+        points = points.round(_ALIKE) + 0  # no -0 either
     return points
 
 
