@@ -90,6 +90,11 @@ def test_neighbours_are_the_nearest_of_all_tokens(emb, index):
     assert got == pytest.approx(np.sort(cosines)[::-1][:5], abs=1e-3)
 
 
+def test_a_layer_that_the_index_lacks(emb, index):
+    with pytest.raises(ConfigError, match=r"the index holds \[0, 1, 2\], not all of \[3\]"):
+        find_neighbors(emb, index, ["a"], 0, layers=[3])
+
+
 def test_index_knows_its_corpus(index):
     assert index.num_tokens == sum(map(len, SENTENCES))
     assert index.num_sentences == len(SENTENCES)

@@ -86,7 +86,9 @@ def find_neighbors(
     if k < 1:
         raise ConfigError(f"k: {k} must be 1 or more")
     index.check_model(emb)
-    layers = index.layers if layers is None else [layer for layer in layers if layer != 0]
+    if layers is not None and not {*layers} <= {0, *index.layers}:
+        raise ConfigError(f"layers: the index holds {[0, *index.layers]}, not all of {layers}")
+    layers = [layer for layer in index.layers if layers is None or layer in layers]
     vectors = emb.embed([tokens], list(index.layers))[0][:, place]
     by_layer = dict(zip(index.layers, vectors, strict=True))
     found = {}
