@@ -7,18 +7,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
 
 from elmokit import BiLM, BiLMConfig, Embedder
+from elmokit.analysis import probe
+from elmokit.analysis.examples import Example, read_tags, unit, vectors_of
 from elmokit.characters import ByteAlphabet
 from elmokit.config import CharCNNConfig, LSTMConfig
 from elmokit.embedding.run import embed_file
 from elmokit.embedding.settings import EmbedSettings
 from elmokit.nn import BiLMNetwork
-from elmokit.tasks.readers.conllu import Conllu
-from elmokit.tasks.readers.items import Sentence
-from elmokit.tasks.readers.reading import read_examples
 from elmokit.text import read_rows
 
 Sentences = Sequence[Sequence[str]]
@@ -30,11 +27,6 @@ NUM_FIRST = 5
 def read_text(path: Path) -> list[Sequence[str]]:
     """Reads the sentences of a text, one a line; blank lines end documents and are left out."""
     return [row.tokens for row in read_rows(path) if row.tokens]
-
-
-def read_tags(path: Path, num_sentences: int) -> list[Sentence]:
-    """Reads the first sentences of a CoNLL-U file with their universal parts of speech."""
-    return read_examples(path, lambda name: Conllu(name, "upos")).items[:num_sentences]
 
 
 def first_tokens(emb: Embedder, sentences: Sentences) -> float:
@@ -56,17 +48,9 @@ def probe_tags(emb: Embedder, train: Path, dev: Path) -> list[float]:
     Logistic regression (C = 0.1) on standardised vectors of the first 1,500 sentences of `train`,
     tested on the first 1,000 of `dev`.
     """
-    parts = [read_tags(train, 1_500), read_tags(dev, 1_000)]
-    vectors = [
-        np.concatenate(emb.embed([item.tokens for item in part]), axis=1) for part in parts
-    ]  # (L+1, N, 2D) each
-    tags = [[tag for item in part for tag in item.tags or ()] for part in parts]
-    scores = []
-    for learnt, tested in zip(*vectors, strict=True):
-        scaler = StandardScaler().fit(learnt)
-        probe = LogisticRegression(C=0.1, max_iter=1_000).fit(scaler.transform(learnt), tags[0])
-        scores.append(float(probe.score(scaler.transform(tested), tags[1])))
-    return scores
+    parts = [read_tags(train, "upos", 1_500), read_tags(dev, "upos", 1_000)]
+    _, *scores = probe.probe_tags(emb, *parts, layers=range(emb.num_outputs))
+    return [score.mean for score in scores]
 
 
 def nearest_senses(emb: Embedder, path: Path) -> dict[str, list[float]]:
@@ -80,17 +64,16 @@ def nearest_senses(emb: Embedder, path: Path) -> dict[str, list[float]]:
         Word -> share of its occurrences whose nearest one has the same sense, for each layer. In
         layer 0 all occurrences are alike: what is right there is chance, less than half.
     """
-    examples: dict[str, list[tuple[str, list[str]]]] = {}
+    examples: dict[str, list[Example]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         word, sense, text = line.split("\t")
-        examples.setdefault(word, []).append((sense, text.split()))
+        tokens = tuple(text.split())
+        example = Example(word=word, tokens=tokens, place=tokens.index(word), label=sense)
+        examples.setdefault(word, []).append(example)
     shares = {}
     for word, found in examples.items():
-        senses = np.array([sense for sense, _ in found])
-        layers = emb.embed([tokens for _, tokens in found])
-        places = [tokens.index(word) for _, tokens in found]
-        vectors = np.stack([x[:, place] for x, place in zip(layers, places, strict=True)], axis=1)
-        vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)  # (L+1, N, 2D)
+        senses = probe.labels_of(found)
+        vectors = unit(vectors_of(emb, found, range(emb.num_outputs)))  # (L+1, N, 2D)
         alike = vectors @ vectors.transpose(0, 2, 1)
         alike[:, range(len(found)), range(len(found))] = -np.inf
         # Of several equally near ones each counts for its part.
@@ -138,11 +121,3 @@ def write_published_size(cell_dim: int, projection_dim: int, num_highway: int, p
         torch.nn.init.uniform_(parameter, -0.05, 0.05)
     BiLM(network, alphabet=ByteAlphabet()).save_pretrained(place)
     return place
-
-
-def with_zero_state(emb: Embedder) -> Embedder:
-    """Returns the same model, whose sentences start from a state of zeros."""
-    other = Embedder(emb.bilm)
-    for part in other.bilm.network.initial_state:
-        torch.nn.init.zeros_(part)
-    return other

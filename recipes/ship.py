@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt
 import measures
 import trigram
 from elmokit import BiLM, Embedder
+from elmokit.analysis.drift import with_zero_state
 from elmokit.embedding.scoring import Perplexity
 
 HERE = Path(__file__).parent
@@ -146,7 +147,7 @@ def measure(
         sentences += heldout[:FIRST_TOKENS_SENTENCES]
         found[f"perplexity {name} fresh"] = emb.perplexity(heldout)
         found[f"perplexity {name} carry"] = emb.perplexity(heldout, state="carry")
-    zero = measures.with_zero_state(emb)
+    zero = with_zero_state(emb)
     found["first tokens, calibrated"] = measures.first_tokens(emb, sentences)
     found["first tokens, zero"] = measures.first_tokens(zero, sentences)
     assert emb.bilm.vocabulary is not None
@@ -244,7 +245,7 @@ def ship(stem: str, folder: Path, output: Path, corpus: Path, data: Path) -> Non
         emb = Embedder.from_pretrained(place)
         found = measure(recipe, stem, emb, folder, corpus, data)
         if found["first tokens, zero"] < found["first tokens, calibrated"]:
-            emb = measures.with_zero_state(emb)
+            emb = with_zero_state(emb)
         longest = folder / "text" / next(iter(recipe.heldout.values()))
         found |= speeds(place, longest, Path(temporary))
     numbers = flat(found)

@@ -170,7 +170,7 @@ def test_what_make_installs_is_pinned():
     project = PYPROJECT["project"]
     groups = project["optional-dependencies"]
     wanted = [*project["dependencies"]]
-    for extra in ("hub", "arrow", "zstd", "spacy", "test", "lint", "docs"):
+    for extra in ("hub", "arrow", "zstd", "spacy", "analysis", "test", "lint", "docs"):
         wanted += groups[extra]
     lines = (ROOT / "requirements" / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pinned = {distribution(line) for line in lines if "==" in line}

@@ -10,6 +10,15 @@ import sys
 from collections.abc import Sequence
 
 from elmokit import __version__
+from elmokit.cli.analyze import (
+    AnalyzeSettings,
+    DriftSettings,
+    IndexSettings,
+    NeighborsSettings,
+    ProbeSettings,
+    SensesSettings,
+    SimilaritySettings,
+)
 from elmokit.cli.arguments import DESCRIPTION, PROGRAM, parse
 from elmokit.cli.language import PerplexitySettings, PredictSettings
 from elmokit.cli.models import ConvertSettings, InfoSettings
@@ -41,6 +50,7 @@ _COMMANDS = {
     "perplexity": (PerplexitySettings, "elmokit.cli.language:perplexity"),
     "predict": (PredictSettings, "elmokit.cli.language:predict"),
     "task": (TaskSettings, "elmokit.cli.task:explain"),
+    "analyze": (AnalyzeSettings, "elmokit.cli.analyze:explain"),
 }
 """Command -> its settings and the function that takes them."""
 
@@ -49,6 +59,14 @@ _GROUPS = {
         "train": (TaskTrainSettings, "elmokit.cli.task:train"),
         "eval": (EvalSettings, "elmokit.cli.task:evaluate"),
         "predict": (TaskPredictSettings, "elmokit.cli.task:predict"),
+    },
+    "analyze": {
+        "probe": (ProbeSettings, "elmokit.cli.analyze:probe"),
+        "index": (IndexSettings, "elmokit.cli.analyze:index"),
+        "neighbors": (NeighborsSettings, "elmokit.cli.analyze:neighbors"),
+        "similarity": (SimilaritySettings, "elmokit.cli.analyze:similarity"),
+        "senses": (SensesSettings, "elmokit.cli.analyze:senses"),
+        "drift": (DriftSettings, "elmokit.cli.analyze:drift"),
     },
 }
 """Group of commands -> its commands."""

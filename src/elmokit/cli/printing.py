@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from elmokit.errors import OutputError
@@ -42,6 +42,19 @@ def say(text: str) -> None:
     line = " ".join(text.splitlines())
     with standard_output():
         print(line.encode(encoding, "backslashreplace").decode(encoding))  # noqa: T201  # a command speaks
+
+
+def say_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows below their header, columns side by side.
+
+    Raises:
+        BrokenPipeError: The reader has seen enough.
+        OutputError: Standard output cannot be written.
+    """
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    for row in (header, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        say("  ".join(cells).rstrip())
 
 
 def say_all() -> None:

@@ -1,0 +1,128 @@
+"""Exact nearest neighbours by cosine in a table of unit vectors, mapped from disk.
+
+Two passes. The first reads the table in int8, a quarter of float32, and finds every product within
+a known error. Only rows that can still be among the nearest are read in float16 and compared.
+
+Letters: N rows, W width.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmokit.analysis.examples import Array, unit
+
+_LEVELS = 127
+_ROWS = 65_536
+"""Rows in memory at once."""
+
+
+class TableWriter:
+    """Writes a table of a size known before, some rows after another."""
+
+    def __init__(self, folder: Path, name: str, shape: tuple[int, int]) -> None:
+        self._exact = _created(folder / f"{name}.float16.npy", np.float16, shape)
+        self._codes = _created(folder / f"{name}.int8.npy", np.int8, shape)
+        self._steps = _created(folder / f"{name}.steps.npy", np.float32, shape[:1])
+        self._done = 0
+        self._error = 0.0
+
+    def add(self, vectors: Array) -> None:
+        """Adds unit vectors, (n, W)."""
+        place = slice(self._done, self._done + len(vectors))
+        self._done += len(vectors)
+        rounded = vectors.astype(np.float16)
+        self._exact[place] = rounded
+        codes, steps = _coded(rounded.astype(np.float32))
+        self._codes[place], self._steps[place] = codes, steps
+        lost = rounded - codes * steps[:, None]
+        if len(lost):
+            self._error = max(self._error, float(np.linalg.norm(lost, axis=1).max()))
+
+    def close(self) -> float:
+        """Writes it all to disk; returns the greatest distance of a row to its codes."""
+        assert self._done == len(self._steps)
+        for table in (self._exact, self._codes, self._steps):
+            assert isinstance(table, np.memmap)
+            table.flush()
+        return self._error
+
+
+class Table:
+    """A table that was written."""
+
+    def __init__(self, folder: Path, name: str, error: float) -> None:
+        """Maps the table.
+
+        Args:
+            folder: Where it is.
+            name: Its name.
+            error: What `TableWriter.close` returned.
+        """
+        self._exact: NDArray[np.float16] = np.load(folder / f"{name}.float16.npy", mmap_mode="r")
+        # Copy on write: torch wants memory that could be written to.
+        self._codes = torch.from_numpy(np.load(folder / f"{name}.int8.npy", mmap_mode="c"))
+        self._steps = torch.from_numpy(np.load(folder / f"{name}.steps.npy"))
+        self._error = float(error)
+        if not self._exact.shape == self._codes.shape == (len(self._steps), self.width):
+            raise ValueError(f"the files of {name} are not of one size")
+
+    def __len__(self) -> int:
+        return len(self._exact)
+
+    @property
+    def width(self) -> int:
+        """W."""
+        return int(self._exact.shape[1])
+
+    def nearest(self, vector: Array, k: int) -> list[tuple[int, float]]:
+        """Finds the k rows of the greatest cosine to a vector (W,), equal ones in their order.
+
+        Returns:
+            Rows and cosines, the nearest first; fewer than k where the table is shorter.
+        """
+        asked = unit(vector)
+        k = min(k, len(self))
+        about, margin = self._scan(asked)
+        least = float(torch.topk(about, k).values[-1]) - margin
+        rows = torch.nonzero(about >= least).flatten().numpy()
+        cosines = np.concatenate(
+            [
+                unit(self._exact[rows[start : start + _ROWS]].astype(np.float32)) @ asked
+                for start in range(0, len(rows), _ROWS)
+            ]
+        )
+        first = np.lexsort((rows, -cosines))[:k]
+        return [(int(rows[i]), float(cosines[i])) for i in first]
+
+    def _scan(self, asked: Array) -> tuple[torch.Tensor, float]:
+        """Returns about what each row's product is, (N,), and twice the error that it can have.
+
+        With x the row, q the vector and x', q' their codes, |qx - q'x'| is at most
+        |q - q'| |x| + |x - x'| |q'|. The length of x is 1 within the rounding of float16.
+        """
+        codes, step = _coded(asked[None])
+        column = torch.from_numpy(np.ascontiguousarray(codes.T))  # (W, 1)
+        about = torch.empty(len(self))
+        for start in range(0, len(self), _ROWS):
+            place = slice(start, start + _ROWS)
+            sums = torch._int_mm(self._codes[place], column)[:, 0]
+            torch.mul(sums, self._steps[place], out=about[place])
+        about *= float(step[0])
+        near = codes[0] * step[0]
+        error = np.linalg.norm(asked - near) * 1.001 + self._error * np.linalg.norm(near)
+        return about, 2 * (float(error) + 1e-3)
+
+
+def _coded(vectors: Array) -> tuple[NDArray[np.int8], Array]:
+    """Rounds rows to whole numbers from -127 to 127 with a step each."""
+    steps = np.abs(vectors).max(axis=1) / _LEVELS
+    steps = np.where(steps > 0, steps, 1).astype(np.float32)
+    return np.rint(vectors / steps[:, None]).astype(np.int8), steps
+
+
+def _created(path: Path, dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
+    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
