@@ -177,8 +177,8 @@ class DriftSettings(_Reported):
 def explain(settings: AnalyzeSettings) -> None:
     """Asks for one of the commands."""
     raise ConfigError(
-        "analyze: give probe, index, neighbors, similarity, senses or drift; "
-        "see elmo analyze --help"
+        "analyze: give probe, index, neighbors, similarity, senses, drift, layers, placement, "
+        "efficiency or weights; see elmo analyze --help"
     )
 
 
