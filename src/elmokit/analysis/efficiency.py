@@ -46,7 +46,8 @@ def measure_efficiency(
         The report. Its data have `metric`; `examples` to learn from; `arms`, and for each `name`,
         `title`, `sizes` (`examples`, `score`, `runs`) and `epochs` (`epoch`, `score`: the best so
         far, on all examples); `equal`, what the arm with ELMo needs for the mean score that the
-        other reaches in the end: `score`, `examples` and `epoch`, null where it is not reached.
+        other reaches in the end: `score`, `examples` and `epoch`, null where it is not reached,
+        and the other's own `baseline_epoch`.
 
     Raises:
         ConfigError: A fraction or another setting is out of its range.
@@ -142,14 +143,19 @@ def _by_epoch(scores: Sequence[Sequence[float]], num_epochs: int) -> list[dict[s
 def _equal(without: Mapping[str, Any], with_elmo: Mapping[str, Any]) -> dict[str, float | None]:
     """Returns what ELMo needs for the mean score that the baseline reaches with everything."""
     target = without["sizes"][-1]["score"]["mean"]
-    sizes, epochs = with_elmo["sizes"], with_elmo["epochs"]
+    sizes = with_elmo["sizes"]
     means = [size["score"]["mean"] for size in sizes]
-    reached = (entry["epoch"] for entry in epochs if entry["score"]["mean"] >= target)
     return {
         "score": target,
         "examples": crossing([size["examples"] for size in sizes], means, target),
-        "epoch": next(reached, None),
+        "epoch": _first_epoch(with_elmo, target),
+        "baseline_epoch": _first_epoch(without, target),
     }
+
+
+def _first_epoch(arm: Mapping[str, Any], target: float) -> int | None:
+    reached = (entry["epoch"] for entry in arm["epochs"] if entry["score"]["mean"] >= target)
+    return next(reached, None)
 
 
 def _report(
@@ -165,7 +171,7 @@ def _report(
         rows=tuple(
             (
                 f"{one['examples']:,}",
-                f"{100 * one['examples'] / num_examples:.2g} %",
+                _share(one["examples"], num_examples),
                 *(_cell(side["score"]) for side in (one, other)),
             )
             for one, other in zip(without["sizes"], with_elmo["sizes"], strict=True)
@@ -186,14 +192,22 @@ def _cell(score: Mapping[str, float]) -> str:
     return f"{percent(score['mean'])} ({lowest} to {highest})"
 
 
+def _share(part: float, whole: float) -> str:
+    share = 100 * part / whole
+    return f"{share:.0f} %" if share >= 10 else f"{share:.2g} %"
+
+
 def _told(equal: Mapping[str, float | None], least: int, num_examples: int) -> str:
     """Says in a sentence what ELMo needs to equal the baseline."""
-    score, examples, epoch = percent(equal["score"] or 0.0), equal["examples"], equal["epoch"]
+    examples, epoch = equal["examples"], equal["epoch"]
     if examples is None:
-        return f"with ELMo, the baseline's {score} % is not reached"
-    share = f"{examples:,.0f} of {num_examples:,} examples ({100 * examples / num_examples:.2g} %)"
-    fewer = " or fewer" if examples == least else ""
+        needed = "not reached"
+    else:
+        fewer = " or fewer" if examples == least else ""
+        needed = f"reached with {examples:,.0f}{fewer} ({_share(examples, num_examples)})"
+    in_epoch = "in no epoch" if epoch is None else f"in epoch {epoch}"
     return (
-        f"with ELMo, {share}{fewer} equal the baseline with all ({score} %); with all examples, "
-        f"epoch {epoch} does"
+        f"the baseline's {percent(equal['score'] or 0.0)} % with {num_examples:,} examples is, "
+        f"with ELMo, {needed}; with all of them {in_epoch}, where the baseline needs "
+        f"{equal['baseline_epoch']}"
     )

@@ -78,7 +78,7 @@ def learning(
             axes.grid(alpha=0.3)
             if reached is not None:
                 axes.axvline(reached, color=COLORS[0], linestyle=":", linewidth=1)
-        by_size.legend(loc="lower right")
+        figure.legend(*by_size.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
