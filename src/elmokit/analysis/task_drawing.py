@@ -68,8 +68,10 @@ def learning(
             _curve(by_size, arm["sizes"], "examples", look, arm["title"])
             _curve(by_epoch, arm["epochs"], "epoch", look, arm["title"])
         by_size.set_xscale("log")
-        by_size.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         by_size.minorticks_off()
+        sizes = [size["examples"] for size in arms[0]["sizes"]]
+        by_size.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8)
+        by_epoch.locator_params(axis="x", integer=True)
         by_size.set_xlabel("examples to learn from")
         by_epoch.set_xlabel("epochs over all examples (best so far)")
         by_size.set_ylabel(axis)
@@ -93,22 +95,22 @@ def weights(rows: Sequence[Mapping[str, Any]], *, title: str) -> "Figure":
     values = np.full((len(rows), num_layers), np.nan)
     for place, row in enumerate(rows):
         values[place, row["layers"]] = row["weights"]
+    largest = np.nanmax(values)
     with style():
-        figure = new_figure(0.8 * num_layers + 3.4, 0.42 * len(rows) + 1.1)
+        figure = new_figure(0.8 * num_layers + 3.6, 0.42 * len(rows) + 1.1)
         axes = figure.add_subplot()
-        image = axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+        image = axes.imshow(values, cmap="cividis", vmin=0, vmax=largest, aspect="auto")
         for (place, layer), value in np.ndenumerate(values):
             if not np.isnan(value):
-                color = "white" if value < 0.55 else "black"
+                color = "white" if value < 0.55 * largest else "black"
                 axes.text(layer, place, f"{value:.2f}", ha="center", va="center", color=color)
-        for place, row in enumerate(rows):
-            axes.text(num_layers - 0.4, place, f"gamma {row['gamma']:.2f}", va="center")
         axes.set_xticks(range(num_layers), [f"layer {layer}" for layer in range(num_layers)])
-        axes.set_yticks(range(len(rows)), [row["label"] for row in rows])
+        names = [f"{row['label']} (gamma {row['gamma']:.2f})" for row in rows]
+        axes.set_yticks(range(len(rows)), names)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
         axes.set_title(title, loc="left")
-        figure.colorbar(image, ax=axes, label="weight", pad=0.2)
+        figure.colorbar(image, ax=axes, label="weight")
     return figure
 
 
