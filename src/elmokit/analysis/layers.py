@@ -25,7 +25,7 @@ def arms(lambdas: Sequence[float] = LAMBDAS) -> list[Arm]:
         Arm(name="last", title="last layer", elmo={"layers": "last"}),
         *(
             Arm(
-                name=f"all-{value:g}",
+                name=f"all-{value:.15g}",
                 title=f"all layers, lambda = {value:g}",
                 elmo={"layers": "all", "l2": value},
             )

@@ -70,7 +70,8 @@ def learning(
         by_size.set_xscale("log")
         by_size.minorticks_off()
         sizes = [size["examples"] for size in arms[0]["sizes"]]
-        by_size.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8)
+        turned = 45 if len(sizes) > 6 else 0
+        by_size.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8, rotation=turned)
         by_epoch.locator_params(axis="x", integer=True)
         by_size.set_xlabel("examples to learn from")
         by_epoch.set_xlabel("epochs over all examples (best so far)")
