@@ -26,7 +26,7 @@ Format = Literal["auto", "text", "raw", "conllu", "jsonl", "fasta"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeSettings:
-    """Looks inside a biLM: what its layers know, what is near to what, how state matters.
+    """Looks inside a biLM, and at what task models make of it.
 
     Example: elmo analyze probe --train train.conllu --dev dev.conllu -o probe
     """
