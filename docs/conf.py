@@ -47,7 +47,8 @@ def _write_help() -> None:
     """Writes what `elmo COMMAND --help` prints, for the page of the command line to include."""
     os.environ["COLUMNS"] = "90"
     commands = ["", "embed", "info", "convert", "vocab", "train", "perplexity", "predict"]
-    analyses = ("probe", "index", "neighbors", "similarity", "senses", "drift")
+    analyses = ["probe", "index", "neighbors", "similarity", "senses", "drift"]
+    analyses += ["layers", "placement", "efficiency", "weights"]
     groups = ["task train", "task eval", "task predict", *(f"analyze {x}" for x in analyses)]
     for command in (*commands, *groups):
         printed = io.StringIO()

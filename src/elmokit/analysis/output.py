@@ -11,6 +11,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.manifest import write_atomically
 from elmokit.embedding.place import disk_errors
 from elmokit.errors import OutputError
+from elmokit.model import BiLM
 from elmokit.tasks.fingerprint import fingerprint
 from elmokit.tasks.results import environment
 
@@ -61,8 +62,18 @@ def check_folder(folder: Path, name: str, *, overwrite: bool) -> None:
         )
 
 
-def write_report(report: Report, folder: Path, emb: Embedder) -> list[Path]:
+def model_facts(bilm: BiLM) -> dict[str, str]:
+    """Returns which model it is, as JSON values."""
+    return {"name": bilm.title, "sha256": fingerprint(bilm)}
+
+
+def write_report(report: Report, folder: Path, emb: Embedder | None = None) -> list[Path]:
     """Writes the files of a report, each whole or not at all, the JSON file last.
+
+    Args:
+        report: The report.
+        folder: Where they go.
+        emb: The model that was looked at; None where the report's data tell it.
 
     Returns:
         The files.
@@ -73,11 +84,11 @@ def write_report(report: Report, folder: Path, emb: Embedder) -> list[Path]:
     """
     from elmokit.analysis.drawing import render
 
-    model = {"name": emb.bilm.title, "sha256": fingerprint(emb.bilm)}
+    model = {} if emb is None else {"model": model_facts(emb.bilm)}
     result = {
         "analysis": report.name,
         "summary": report.summary,
-        "model": model,
+        **model,
         **report.data,
         "environment": environment(),
     }

@@ -19,6 +19,12 @@ from elmokit.cli.analyze import (
     SensesSettings,
     SimilaritySettings,
 )
+from elmokit.cli.analyze_tasks import (
+    EfficiencySettings,
+    LayersSettings,
+    PlacementSettings,
+    WeightsSettings,
+)
 from elmokit.cli.arguments import DESCRIPTION, PROGRAM, parse
 from elmokit.cli.language import PerplexitySettings, PredictSettings
 from elmokit.cli.models import ConvertSettings, InfoSettings
@@ -67,6 +73,10 @@ _GROUPS = {
         "similarity": (SimilaritySettings, "elmokit.cli.analyze:similarity"),
         "senses": (SensesSettings, "elmokit.cli.analyze:senses"),
         "drift": (DriftSettings, "elmokit.cli.analyze:drift"),
+        "layers": (LayersSettings, "elmokit.cli.analyze_tasks:layers"),
+        "placement": (PlacementSettings, "elmokit.cli.analyze_tasks:placement"),
+        "efficiency": (EfficiencySettings, "elmokit.cli.analyze_tasks:efficiency"),
+        "weights": (WeightsSettings, "elmokit.cli.analyze_tasks:weights"),
     },
 }
 """Group of commands -> its commands."""

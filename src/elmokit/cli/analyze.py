@@ -26,7 +26,7 @@ Format = Literal["auto", "text", "raw", "conllu", "jsonl", "fasta"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyzeSettings:
-    """Looks inside a biLM: what its layers know, what is near to what, how state matters.
+    """Looks inside a biLM, and at what task models make of it.
 
     Example: elmo analyze probe --train train.conllu --dev dev.conllu -o probe
     """
@@ -177,8 +177,8 @@ class DriftSettings(_Reported):
 def explain(settings: AnalyzeSettings) -> None:
     """Asks for one of the commands."""
     raise ConfigError(
-        "analyze: give probe, index, neighbors, similarity, senses or drift; "
-        "see elmo analyze --help"
+        "analyze: give probe, index, neighbors, similarity, senses, drift, layers, placement, "
+        "efficiency or weights; see elmo analyze --help"
     )
 
 

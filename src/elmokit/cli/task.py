@@ -12,7 +12,9 @@ from elmokit.errors import ConfigError
 from elmokit.tasks.registry import TaskName
 
 if TYPE_CHECKING:
+    from elmokit.tasks.config import TaskConfig
     from elmokit.tasks.saved import Trained
+    from elmokit.tasks.task import Task
 
 _TASK = tyro.conf.arg(metavar="TASK")
 _MODEL = tyro.conf.arg(metavar="MODEL")
@@ -28,16 +30,13 @@ class TaskSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskTrainSettings:
-    """Trains a task model; RUN/model is the best one on dev, RUN/results.json what came out.
-
-    Example: elmo task train ner --train train.conll --dev dev.conll -o run --elmo my-elmo.zip
-    """
+class RunSettings:
+    """What commands that train task models have in common."""
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
     """ner, tag, sentiment, classify, entailment or srl."""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
-    """Directory of the run."""
+    """Directory of what is trained."""
     train: str | None = None
     """File to learn from (data.train)."""
     dev: str | None = None
@@ -48,14 +47,23 @@ class TaskTrainSettings:
     """Where the task model reads ELMo; input if not given, none for the control (elmo.at)."""
     cache_dtype: Literal["float32", "float16"] | None = None
     """Number format of the layers that are kept; float16 takes half the space (cache.dtype)."""
-    seed: int | None = None
-    """Decides initial weights, order of the examples and dropout."""
     skip_bad: bool = False
     """Go on after an example that cannot be read, and count such examples (data.skip_bad)."""
     config: Path | None = None
     """YAML file of settings; the options here win over it."""
     set: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], _SETTINGS] = field(default=())
     """A setting that wins over all others, such as fit.epochs=10; may be repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskTrainSettings(RunSettings):
+    """Trains a task model; RUN/model is the best one on dev, RUN/results.json what came out.
+
+    Example: elmo task train ner --train train.conll --dev dev.conll -o run --elmo my-elmo.zip
+    """
+
+    seed: int | None = None
+    """Decides initial weights, order of the examples and dropout."""
     resume: bool = False
     """Go on with the run after its last epoch."""
 
@@ -122,8 +130,25 @@ def explain(settings: TaskSettings) -> None:
 
 def train(settings: TaskTrainSettings) -> None:
     """Trains, and prints the score of the best model."""
-    from elmokit.tasks.registry import get_task
     from elmokit.tasks.run import train as train_task
+
+    task, config = read_run(settings, seed=settings.seed)
+    results = train_task(task, config, resume=settings.resume)
+    say(
+        f"{settings.output / 'model'}: dev {results['metric']} {results['score']:.4f} after epoch "
+        f"{results['best_epoch']} of {results['epochs']}"
+    )
+
+
+def read_run(
+    settings: RunSettings, *, seed: int | None = None
+) -> "tuple[Task[Any, Any], TaskConfig]":
+    """Returns the task and its run, from the YAML file and the options that win over it.
+
+    Raises:
+        ConfigError: A setting is unknown, missing or of a wrong type.
+    """
+    from elmokit.tasks.registry import get_task
     from elmokit.training.configfile import apply_settings, read_settings
 
     task = get_task(settings.task)
@@ -136,7 +161,7 @@ def train(settings: TaskTrainSettings) -> None:
         "elmo.model": settings.elmo,
         "elmo.at": settings.elmo_at,
         "cache.dtype": settings.cache_dtype,
-        "seed": settings.seed,
+        "seed": seed,
     }
     for key, value in given.items():
         if value is not None:
@@ -146,12 +171,7 @@ def train(settings: TaskTrainSettings) -> None:
     for name in ("train", "dev"):
         if isinstance(files, dict) and name not in files:
             raise ConfigError(f"data.{name}: is missing; give a file with --{name}")
-    config = task.config.from_dict(data, where=str(settings.config or "settings"))
-    results = train_task(task, config, resume=settings.resume)
-    say(
-        f"{settings.output / 'model'}: dev {results['metric']} {results['score']:.4f} after epoch "
-        f"{results['best_epoch']} of {results['epochs']}"
-    )
+    return task, task.config.from_dict(data, where=str(settings.config or "settings"))
 
 
 def evaluate(settings: EvalSettings) -> None:

@@ -47,7 +47,7 @@ class ElmoAt(nn.Module):
         """
         super().__init__()
         self.section = section
-        self.layers = _layers(section, bilm.config.num_outputs)
+        self.layers = mixed_layers(section, bilm.config.num_outputs)
         self.dim = bilm.config.dim
         self.bilm: BiLM | None = None
         self.source: LayerSource = self._run
@@ -106,6 +106,22 @@ class ElmoAt(nn.Module):
         return [in_order[place] for place in torch.argsort(batch.rows).tolist()]
 
 
+def mixed_layers(section: ElmoSection, num_outputs: int) -> tuple[int, ...]:
+    """Returns the numbers of the layers that are mixed.
+
+    Raises:
+        ConfigError: There is no such layer.
+    """
+    if section.layers == "all":
+        return tuple(range(num_outputs))
+    layer = num_outputs - 1 if section.layers == "last" else section.layers
+    if not 0 <= layer < num_outputs:
+        raise ConfigError(
+            f"elmo.layers: there is no layer {layer}; {section.model} has 0 to {num_outputs - 1}"
+        )
+    return (layer,)
+
+
 def dim_at(elmo: ElmoAt | None, place: str) -> int:
     """Returns the width of ELMo's vectors at a place, 0 where it is not read."""
     return elmo.dim if elmo is not None and place in elmo.section.places else 0
@@ -131,14 +147,3 @@ class FrozenLayers:
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[Tensor]:
         """Returns the layers of each sentence, (K, T, 2D)."""
         return self.emb.embed_part(sentences, self._selection)
-
-
-def _layers(section: ElmoSection, num_outputs: int) -> tuple[int, ...]:
-    if section.layers == "all":
-        return tuple(range(num_outputs))
-    layer = num_outputs - 1 if section.layers == "last" else section.layers
-    if not 0 <= layer < num_outputs:
-        raise ConfigError(
-            f"elmo.layers: there is no layer {layer}; {section.model} has 0 to {num_outputs - 1}"
-        )
-    return (layer,)

@@ -11,6 +11,7 @@ results.json   what came out, once the run is finished
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -200,16 +201,14 @@ def _check_labels(
         InputError: There is one, and errors are not to be passed over.
     """
     known = set(task.known_labels(lists))
-    num_unseen = 0
-    for item in items:
-        for label, where in task.labels(item):
-            if label not in known:
-                num_unseen += 1
-                message = f"{where}: the label {label!r} occurs in no training example"
-                if not skip_bad:
-                    raise InputError(f"{message}; --skip-bad goes on and counts it as an error")
-                logger.warning("%s: counted as an error", message)
-    return num_unseen
+    unseen = [found for item in items for found in task.labels(item) if found[0] not in known]
+    first = dict(reversed(unseen))  # label -> where it is first
+    for label, number in Counter(label for label, _ in unseen).items():
+        message = f"{first[label]}: the label {label!r} occurs in no training example"
+        if not skip_bad:
+            raise InputError(f"{message}; --skip-bad goes on and counts it as an error")
+        logger.warning("%s: counted as an error, %s times", message, f"{number:,}")
+    return len(unseen)
 
 
 def _use_cache(trained: Trained, run_dir: Path, items: Sequence[Any]) -> None:

@@ -121,9 +121,7 @@ def load(
         ConfigError: The device is unknown.
     """
     directory = expanded(path)
-    if not (directory / CONFIG).is_file():
-        raise CheckpointError(f"{path}: no task model: {CONFIG} is missing")
-    found, config, needed = _read_config(directory / CONFIG)
+    found, config, needed = read_config(directory)
     if task is not None and found.name != task:
         raise CheckpointError(f"{path}: is a model for {found.name}, not for {task}")
     if elmo is not None:
@@ -138,9 +136,46 @@ def load(
         trained = _build(found, config, lists, bilm, needed)
     except KeyError as error:
         raise CheckpointError(f"{directory / LISTS}: the list {error} is missing") from None
-    _restore(trained.model, directory / TENSORS)
+    _restore(trained.model, directory)
     trained.model.eval()
     return trained
+
+
+def read_config(directory: Path) -> tuple[Task[Any, Any], TaskConfig, BiLMNeeded | None]:
+    """Reads what a model in a directory is, and what it asks of a biLM; None without ELMo.
+
+    Raises:
+        CheckpointError: There is no model, or it is damaged.
+        ConfigError: A field is not what it should be.
+    """
+    if not (directory / CONFIG).is_file():
+        raise CheckpointError(f"{directory}: no task model: {CONFIG} is missing")
+    data = read_json(directory / CONFIG)
+    where = str(directory / CONFIG)
+    version = parse(int, data.get("schema_version"), f"{where}: schema_version")
+    if version > SCHEMA_VERSION:
+        raise CheckpointError(
+            f"{where}: schema_version: {version} is newer than this elmokit reads "
+            f"({SCHEMA_VERSION}); upgrade elmokit"
+        )
+    task = get_task(parse(str, data.get("task"), f"{where}: task"))
+    config = task.config.from_dict(data.get("config", {}), where=f"{where}: config")
+    return task, config, parse(BiLMNeeded | None, data.get("bilm"), f"{where}: bilm")  # type: ignore[arg-type]  # a union is no type
+
+
+def read_tensors(directory: Path) -> dict[str, Tensor]:
+    """Reads the tensors of a model in a directory.
+
+    Raises:
+        CheckpointError: The file is missing or damaged.
+    """
+    path = directory / TENSORS
+    try:
+        return safetensors.torch.load_file(path)
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{path}: the file is missing, truncated or damaged: {reason(error)}"
+        ) from None
 
 
 def _build(
@@ -166,20 +201,6 @@ def _needed(bilm: BiLM, config: TaskConfig) -> BiLMNeeded:
     )
 
 
-def _read_config(path: Path) -> tuple[Task[Any, Any], TaskConfig, BiLMNeeded | None]:
-    data = read_json(path)
-    where = str(path)
-    version = parse(int, data.get("schema_version"), f"{where}: schema_version")
-    if version > SCHEMA_VERSION:
-        raise CheckpointError(
-            f"{where}: schema_version: {version} is newer than this elmokit reads "
-            f"({SCHEMA_VERSION}); upgrade elmokit"
-        )
-    task = get_task(parse(str, data.get("task"), f"{where}: task"))
-    config = task.config.from_dict(data.get("config", {}), where=f"{where}: config")
-    return task, config, parse(BiLMNeeded | None, data.get("bilm"), f"{where}: bilm")  # type: ignore[arg-type]  # a union is no type
-
-
 def _bilm(directory: Path, config: TaskConfig, needed: BiLMNeeded) -> BiLM:
     if needed.fingerprint is None:
         return BiLM.from_pretrained(directory / BILM)
@@ -199,13 +220,8 @@ def _own(model: TaskModel[Any, Any]) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in state.items() if not name.startswith(_BILM_PREFIX)}
 
 
-def _restore(model: TaskModel[Any, Any], path: Path) -> None:
-    try:
-        tensors = safetensors.torch.load_file(path)
-    except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise CheckpointError(
-            f"{path}: the file is missing, truncated or damaged: {reason(error)}"
-        ) from None
+def _restore(model: TaskModel[Any, Any], directory: Path) -> None:
+    tensors, path = read_tensors(directory), directory / TENSORS
     wanted = {name: tuple(tensor.shape) for name, tensor in _own(model).items()}
     table.account(wanted, table.stored(tensors), where=str(path), reason=CONFIG)
     model.load_state_dict(tensors, strict=False)
