@@ -53,6 +53,11 @@ def test_an_output_with_a_slash_at_its_end_is_refused(refused, option):
     assert message == f"{text}: ends in a slash; give the name of a file with -o, no folder"
 
 
+def test_a_folder_may_have_a_slash_at_its_end(refused):
+    message = refused("task", "train", "ner", "-o", "run/")
+    assert message == "data.train: is missing; give a file with --train"
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

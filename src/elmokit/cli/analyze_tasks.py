@@ -80,9 +80,9 @@ def layers(settings: LayersSettings) -> None:
 
     task, base = read_run(settings)
     report = compare_layers(
-        task, base, settings.output, seeds=settings.seeds, lambdas=settings.lambdas
+        task, base, settings.folder, seeds=settings.seeds, lambdas=settings.lambdas
     )
-    _tell(report, settings.output)
+    _tell(report, settings.folder)
 
 
 def placement(settings: PlacementSettings) -> None:
@@ -90,7 +90,7 @@ def placement(settings: PlacementSettings) -> None:
     from elmokit.analysis.placement import compare_places
 
     task, base = read_run(settings)
-    _tell(compare_places(task, base, settings.output, seeds=settings.seeds), settings.output)
+    _tell(compare_places(task, base, settings.folder, seeds=settings.seeds), settings.folder)
 
 
 def efficiency(settings: EfficiencySettings) -> None:
@@ -99,9 +99,9 @@ def efficiency(settings: EfficiencySettings) -> None:
 
     task, base = read_run(settings)
     report = measure_efficiency(
-        task, base, settings.output, seeds=settings.seeds, fractions=settings.fractions
+        task, base, settings.folder, seeds=settings.seeds, fractions=settings.fractions
     )
-    _tell(report, settings.output)
+    _tell(report, settings.folder)
 
 
 def weights(settings: WeightsSettings) -> None:

@@ -35,14 +35,14 @@ class RunSettings:
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
     """ner, tag, sentiment, classify, entailment or srl."""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
+    folder: Annotated[Path, tyro.conf.arg(name="output", aliases=["-o"], metavar="FOLDER")]
     """Directory of what is trained."""
     train: str | None = None
     """File to learn from (data.train)."""
     dev: str | None = None
     """File to choose the best epoch with (data.dev)."""
     elmo: str | None = None
-    """Directory, zip or tar file of a model, hub:owner/name, or default (elmo.model)."""
+    """Directory, zip or tar file of a model, hub:owner/name, default or zh-hant (elmo.model)."""
     elmo_at: Literal["input", "output", "both", "none"] | None = None
     """Where the task model reads ELMo; input if not given, none for the control (elmo.at)."""
     cache_dtype: Literal["float32", "float16"] | None = None
@@ -135,7 +135,7 @@ def train(settings: TaskTrainSettings) -> None:
     task, config = read_run(settings, seed=settings.seed)
     results = train_task(task, config, resume=settings.resume)
     say(
-        f"{settings.output / 'model'}: dev {results['metric']} {results['score']:.4f} after epoch "
+        f"{settings.folder / 'model'}: dev {results['metric']} {results['score']:.4f} after epoch "
         f"{results['best_epoch']} of {results['epochs']}"
     )
 
@@ -154,7 +154,7 @@ def read_run(
     task = get_task(settings.task)
     data = {} if settings.config is None else read_settings(settings.config)
     given = {
-        "run_dir": str(settings.output),
+        "run_dir": str(settings.folder),
         "data.train": settings.train,
         "data.dev": settings.dev,
         "data.skip_bad": settings.skip_bad or None,
