@@ -69,7 +69,7 @@ class Settings:
     only: str | None = None
     """One data set, or those of one task."""
     model: str = "default"
-    """The biLM: directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """The biLM: directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
     seeds: tuple[int, ...] = (1, 2, 3)
     """Seeds of weights, order of the examples and dropout."""
     minutes: float = 25.0

@@ -139,6 +139,7 @@ def test_bundled_models_are_small_enough_for_the_package():
     ("name", "text"),
     [
         ("default", "The old man sat down by the fire and began to read a letter from his son ."),
+        ("zh-hant", "他 走 進 房 間 ， 看 見 一 個 老 人 坐 在 門 前 。"),
     ],
 )
 def test_a_bundled_model_foretells_its_language(name, text):

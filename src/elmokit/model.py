@@ -79,7 +79,7 @@ class BiLM(nn.Module):
         """Loads a checkpoint of any known format, in evaluation mode, on the CPU.
 
         Args:
-            source: A directory, zip or tar file, `hub:owner/name`, or "default".
+            source: A directory, zip or tar file, `hub:owner/name`, "default" or "zh-hant".
             options: `options.json` of a loose AllenNLP or bilm-tf pair, instead of `source`.
             weights: HDF5 weights of such a pair.
             vocab: Word list of such a pair; needed for a word-id model and for `token_embeddings`.

@@ -260,8 +260,8 @@ def _loose_files(given: Mapping[str, _PathLike]) -> dict[str, Path]:
     for role in ("options", "weights"):
         if role not in given:
             raise CheckpointError(
-                "give a model (a directory, a zip or tar file, hub:owner/name, or default), or "
-                f"loose files by options= and weights=; {role}= is missing"
+                "give a model (a directory, a zip or tar file, hub:owner/name, default or "
+                f"zh-hant), or loose files by options= and weights=; {role}= is missing"
             )
     return {role: locate(path) for role, path in given.items()}
 

@@ -11,7 +11,7 @@ from elmokit.checkpoints import archive
 from elmokit.checkpoints.files import expanded, reason, visible
 from elmokit.errors import CheckpointError, ElmokitError, MissingExtraError
 
-BUNDLED = ("default",)
+BUNDLED = ("default", "zh-hant")
 """Names of the models that ship with the package."""
 
 _HUB = "hub:"
@@ -26,7 +26,8 @@ def opened(source: str | os.PathLike[str]) -> Iterator[Path]:
     """Opens a source as a directory of files; an archive is unpacked and removed again afterwards.
 
     Args:
-        source: A directory, a zip or tar file (.gz, .bz2, .xz too), `hub:owner/name`, or "default".
+        source: A directory, a zip or tar file (.gz, .bz2, .xz too), `hub:owner/name`, or
+            a model that ships: "default", "zh-hant".
 
     Raises:
         CheckpointError: The source is missing, a URL, no archive, or an unsafe one.

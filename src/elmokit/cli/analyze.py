@@ -35,7 +35,7 @@ class AnalyzeSettings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Common:
     model: str = "default"
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
     device: str = "auto"
     """cpu, cuda, ...; auto takes a GPU if there is one."""
 

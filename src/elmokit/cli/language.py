@@ -28,7 +28,7 @@ class PerplexitySettings:
     """
 
     model: Annotated[tyro.conf.Positional[str], _MODEL]
-    """Directory, zip or tar file of a model with softmax, hub:owner/name, or default."""
+    """Directory, zip or tar file of a model with softmax, hub:owner/name, default or zh-hant."""
     text: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TEXT")]
     """Text, one sentence per line, tokens between white space, plain or compressed (.gz, .xz,
     .zst); - reads standard input. Blank lines do not count."""
@@ -51,7 +51,7 @@ class PredictSettings:
     """
 
     model: Annotated[tyro.conf.Positional[str], _MODEL]
-    """Directory, zip or tar file of a model with softmax, hub:owner/name, or default."""
+    """Directory, zip or tar file of a model with softmax, hub:owner/name, default or zh-hant."""
     sentence: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SENTENCE")]
     """Tokens between white space, in quotes as one argument. None sees itself, but its neighbours
     see it: leave no mask in it."""

@@ -19,7 +19,7 @@ class InfoSettings:
     """
 
     model: Annotated[tyro.conf.Positional[str], _SOURCE]
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class ConvertSettings:
     """
 
     source: Annotated[tyro.conf.Positional[str], _SOURCE]
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
     target: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIRECTORY")]
     """Directory to make."""
     to: Literal["native", "allennlp"]

@@ -21,7 +21,7 @@ class EmbedSettings:
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """File to write; its suffix chooses the format: .h5, .hdf5, .npz, .parquet or .jsonl."""
     model: str = "default"
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
     format: Literal["auto", "text", "raw", "conllu", "jsonl", "fasta"] = "auto"
     """What a row is. auto goes by the input's suffix; raw cuts running text into sentences."""
     tokenizer: str | None = None

@@ -62,7 +62,7 @@ class ElmoSection(Section):
     """ELMo in the task model (paper, sections 3.2 and 3.3)."""
 
     model: str = "default"
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
     at: ElmoPlace = "input"
     """Where it is read; none is the model without ELMo."""
     layers: Literal["all", "last"] | int = "all"

@@ -122,7 +122,7 @@ class StartSection(Section):
     """Begin from a trained model instead of a new one (fine-tuning); it is never written to."""
 
     model: str
-    """Directory, zip or tar file of a checkpoint, hub:owner/name, or default."""
+    """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
     softmax: Literal["keep", "new"] = "keep"
     """keep: go on with the model's own words and output layer, and with Adagrad's accumulators if
     it is a training checkpoint of bilm-tf. new: words of data.vocabulary."""
