@@ -34,7 +34,7 @@ class RunSettings:
     """What commands that train task models have in common."""
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify, entailment or srl."""
+    """ner, tag, sentiment, classify, entailment, srl or qa."""
     folder: Annotated[Path, tyro.conf.arg(name="output", aliases=["-o"], metavar="FOLDER")]
     """Directory of what is trained."""
     train: str | None = None
@@ -76,7 +76,7 @@ class EvalSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify, entailment or srl."""
+    """ner, tag, sentiment, classify, entailment, srl or qa."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
@@ -101,7 +101,7 @@ class TaskPredictSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify, entailment or srl."""
+    """ner, tag, sentiment, classify, entailment, srl or qa."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     input: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]

@@ -9,10 +9,10 @@ from elmokit.errors import ConfigError
 if TYPE_CHECKING:
     from elmokit.tasks.task import Task
 
-TaskName = Literal["ner", "tag", "sentiment", "classify", "entailment", "srl"]
+TaskName = Literal["ner", "tag", "sentiment", "classify", "entailment", "srl", "qa"]
 """ner: names in text. tag: parts of speech, chunks and other tags of words. sentiment: how a
 sentence judges. classify: one label for a text. entailment: whether a text follows from another.
-srl: who did what to whom."""
+srl: who did what to whom. qa: which piece of a text answers a question."""
 
 
 def get_task(name: str) -> "Task[Any, Any]":

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from elmokit.metrics.spans import Scheme
+from elmokit.tasks.readers.passages import Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,22 @@ class Text:
     """The words; at least one."""
     label: str | None = None
     """What the text is, if that was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question about a text, with what is right to answer."""
+
+    where: str
+    """Place for messages."""
+    passage: Passage
+    """The text; at least one word."""
+    tokens: tuple[str, ...]
+    """Words of the question; at least one."""
+    answers: tuple[str, ...] = ()
+    """What is right, as it stands in the text; none if that was not asked for or nothing is."""
+    spans: tuple[range, ...] = ()
+    """Words of the text that each answer touches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
