@@ -214,6 +214,7 @@ TASK_DATA = {
     "classify": ("questions", "tsv"),
     "entailment": ("pairs", "tsv"),
     "srl": ("roles", "conll"),
+    "qa": ("answers", "json"),
 }
 
 

@@ -15,8 +15,12 @@ from elmokit.tasks.readers.passages import Cutting
 from elmokit.tasks.registry import get_task
 from elmokit.text.tokenizers import cut_words
 from tasks.contract import TaskContract
-from tasks.test_classify import SMALL
 
+SMALL = {
+    "hidden_dim": 16,
+    "dropout": 0.0,
+    "tokens": {"word_dim": 12, "character_filters": 12, "dropout": 0.0, "min_count": 1},
+}
 SHIPS = ["Ida", "Fly", "Gem", "Nora"]
 PORTS = ["Hull", "Kiel", "Riga", "Bergen"]
 LOADS = ["salt", "pine planks", "tea", "coal"]
@@ -201,7 +205,8 @@ def test_words_of_a_text_count_once():
     item = question("x y")
     other = dataclasses.replace(item, tokens=("y", "z"))
     config = get_task("qa").config.from_dict({"run_dir": "r", "data": {"train": "", "dev": ""}})
-    assert get_task("qa").make_lists([item, item, other], config)["words"] == ["a", "?", "y"]
+    words = get_task("qa").make_lists([item, item, other], config)["words"]
+    assert set(words) == {"a", "?", "y"}  # but not x, which stands once in the one text
 
 
 def test_chinese_is_read_by_characters(tmp_path):
