@@ -191,7 +191,11 @@ def _learnt(item: Question) -> range:
 
 
 def _runs(items: Sequence[Question]) -> Iterator[list[tuple[int, range]]]:
-    """Yields all windows, each with the place of its question, as many at once as questions."""
+    """Yields all windows, each with the place of its question, as many at once as questions.
+
+    They go from the beginnings of texts to the ends, so that questions about one text share them.
+    """
     windows = [(place, w) for place, item in enumerate(items) for w in item.passage.windows]
+    windows.sort(key=lambda pair: pair[1].start)
     for start in range(0, len(windows), len(items)):
         yield windows[start : start + len(items)]
