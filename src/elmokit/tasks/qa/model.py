@@ -155,14 +155,13 @@ class Bidaf(TaskModel[Question, str]):
         lengths = lengths_of(distinct, self.ends.weight.device)
         mixes = mixes_of(self.elmo, distinct)
         vectors = self.tokens(distinct, mixes.get("input"))
-        encoded = self.encoder(self._dropped(vectors), lengths)
-        joined = self._dropped(beside(encoded, mixes.get("output")))
+        joined = beside(self.encoder(vectors, lengths), mixes.get("output"))
         chosen = torch.tensor(rows, device=lengths.device)
         return joined.index_select(0, chosen), lengths[chosen]
 
     def _itself(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         """What each word gets from the other words of its text, (B, T, W)."""
-        read = self._dropped(self.composition(self._dropped(vectors), lengths))
+        read = self.composition(self._dropped(vectors), lengths)
         own = torch.eye(read.size(1), dtype=torch.bool, device=read.device)
         own = own & (lengths > 1)[:, None, None]  # a word alone has nothing but itself
         alike = self.to_itself(read, read).masked_fill(own, -torch.inf)
