@@ -59,7 +59,7 @@ DATA_SETS = (
     DataSet(name="snli", task="entailment", title="SNLI", cap=2000, full_epochs=5, paper=0.058),
     DataSet(name="srl", task="srl", title="PropBank, EWT", cap=2000, full_epochs=2, paper=0.172),
     DataSet(name="sick", task="entailment", title="SICK", cap=1500, full_epochs=10),
-    DataSet(name="squad", task="qa", title="SQuAD 1.1", cap=2000, full_epochs=4, paper=0.249),
+    DataSet(name="squad", task="qa", title="SQuAD 1.1", cap=1500, full_epochs=4, paper=0.249),
 )
 
 
