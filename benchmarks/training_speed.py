@@ -16,8 +16,8 @@ from roofline import NUM_DIRECTIONS, MatrixRate, lstm_work, type_work
 from training_setup import BASELINE, SPEED, WORKER, Settings, Text, make_run, new_folder
 from worker import Worker
 
-REQUIRED_SPEED = 3.0
-"""Times simple-elmo's tokens per second."""
+REQUIRED_SPEED = 3.3
+"""Least times simple-elmo's tokens per second, by whichever processes use the cores best."""
 PASSES = 3
 """Products of a step for each product of the forward pass: that, and the gradients by input and by
 weight."""
@@ -149,8 +149,9 @@ def print_speed(results: Mapping[str, Any]) -> str | None:
     sizes = {result["parameters"] for result in results.values()}
     if len(sizes) > 1:
         return f"the models differ: {sorted(sizes)} parameters"
-    if not ours["times_as_fast"] >= REQUIRED_SPEED:
-        return f"elmokit is less than {REQUIRED_SPEED} times as fast"
+    best = max(result["times_as_fast"] for result in (ours, *scaling))
+    if not best >= REQUIRED_SPEED:
+        return f"elmokit is less than {REQUIRED_SPEED} times as fast, however many processes it has"
     return None
 
 

@@ -179,3 +179,18 @@ def test_torchs_engine_for_quantized_tensors_is_left_as_it_is():
     before = torch.backends.quantized.engine
     quantized(char_bilm()).embed(SENTENCES)
     assert torch.backends.quantized.engine == before
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [((2.0, 1.0), False), ((1.0, 1.4), True)])
+def test_a_user_is_told_where_float32_is_faster(monkeypatch, caplog, seconds, is_told):
+    given = iter(seconds)
+    monkeypatch.setattr(int8, "_seconds", lambda bilm: next(given))
+    quantized(char_bilm())
+    assert ("int8 takes 1.4 times as long as fp32" in caplog.text) == is_told
+
+
+def test_a_trial_takes_time_and_leaves_the_model_alone():
+    emb = quantized(char_bilm())
+    before = emb.embed(SENTENCES)
+    assert int8._seconds(emb.bilm) > 0
+    assert_equal(emb.embed(SENTENCES), before)

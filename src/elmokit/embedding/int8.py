@@ -5,6 +5,9 @@ come from the ranges that a short text gave once in float32.
 """
 
 import hashlib
+import logging
+import time
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -13,8 +16,17 @@ from elmokit.config import ActivationRanges
 from elmokit.embedding.computing import computing
 from elmokit.errors import ConfigError
 from elmokit.model import BiLM
+from elmokit.nn.lstm_steps import Reading
 from elmokit.nn.network import BiLMNetwork
 from elmokit.nn.products import Activations, Int8Product, MeasuringProduct, int8_problem
+from elmokit.nn.projected_lstm import ProjectedLSTM, run_layers
+
+logger = logging.getLogger(__name__)
+
+_TRIALS, _TRIAL_ROWS, _TRIAL_STEPS = 4, 64, 4
+"""What is timed to tell whether int8 pays: the best of so many trials."""
+_SLOWER = 1.1
+"""Times as long from which a user is told; less may be chance."""
 
 _TEXT = """\
 The kettle boils , and nobody has found the lid .
@@ -72,7 +84,35 @@ def quantize(bilm: BiLM) -> None:
         found = ActivationRanges(weights=digest, ranges=_measure(bilm))
     bilm.activations = found
     seen = {name: Activations(*numbers) for name, numbers in found.ranges.items()}
+    bilm.network.use_products(None)
+    in_float32 = _seconds(bilm)
     bilm.network.use_products(lambda name, weight, bias: Int8Product(weight, bias, seen[name]))
+    times = _seconds(bilm) / in_float32
+    if times > _SLOWER:
+        logger.warning(
+            "precision: on this processor int8 takes %.1f times as long as fp32 with this model; "
+            "fp32 is faster and exact",
+            times,
+        )
+
+
+def _seconds(bilm: BiLM) -> float:
+    """Returns how long a few steps of a layer take, as the model multiplies now."""
+    lstm = bilm.config.lstm
+    layer = cast(ProjectedLSTM, bilm.network.forward_lstm[0])
+    reading = Reading(
+        torch.zeros(_TRIAL_ROWS * _TRIAL_STEPS, lstm.projection_dim),
+        (_TRIAL_ROWS,) * _TRIAL_STEPS,
+        torch.zeros(_TRIAL_ROWS, lstm.projection_dim),
+        torch.zeros(_TRIAL_ROWS, lstm.cell_dim),
+    )
+    taken = []
+    with computing(bilm.device):
+        for _ in range(_TRIALS):
+            started = time.perf_counter()
+            run_layers([layer], [reading])
+            taken.append(time.perf_counter() - started)
+    return min(taken)
 
 
 def _measure(bilm: BiLM) -> dict[str, tuple[float, float, float]]:
