@@ -58,6 +58,7 @@ DATA_SETS = (
     DataSet(name="trec", task="classify", title="TREC, coarse", cap=1000, full_epochs=10),
     DataSet(name="snli", task="entailment", title="SNLI", cap=2000, full_epochs=5, paper=0.058),
     DataSet(name="sick", task="entailment", title="SICK", cap=1500, full_epochs=10),
+    DataSet(name="coref", task="coref", title="OntoGUM", cap=None, full_epochs=30, paper=0.098),
 )
 
 

@@ -213,6 +213,7 @@ TASK_DATA = {
     "sentiment": ("reviews", "txt"),
     "classify": ("questions", "tsv"),
     "entailment": ("pairs", "tsv"),
+    "coref": ("stories", "conll"),
 }
 
 

@@ -35,7 +35,7 @@ class TaskTrainSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify or entailment."""
+    """ner, tag, sentiment, classify, entailment or coref."""
     output: Annotated[Path, tyro.conf.arg(aliases=["-o"])]
     """Directory of the run."""
     train: str | None = None
@@ -68,7 +68,7 @@ class EvalSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify or entailment."""
+    """ner, tag, sentiment, classify, entailment or coref."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
@@ -93,7 +93,7 @@ class TaskPredictSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify or entailment."""
+    """ner, tag, sentiment, classify, entailment or coref."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     input: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
@@ -102,7 +102,7 @@ class TaskPredictSettings:
     """File to write, in the task's format."""
     format: Literal["task", "text"] = "task"
     """task: the format of the training files, right answers not needed. text: an example a line,
-    tokens between white space."""
+    tokens between white space; for coref a sentence a line, a blank line between documents."""
     elmo: str | None = None
     """Where the biLM is now, if not where it was in training."""
     skip_bad: bool = False

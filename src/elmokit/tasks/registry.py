@@ -9,9 +9,10 @@ from elmokit.errors import ConfigError
 if TYPE_CHECKING:
     from elmokit.tasks.task import Task
 
-TaskName = Literal["ner", "tag", "sentiment", "classify", "entailment"]
+TaskName = Literal["ner", "tag", "sentiment", "classify", "entailment", "coref"]
 """ner: names in text. tag: parts of speech, chunks and other tags of words. sentiment: how a
-sentence judges. classify: one label for a text. entailment: whether a text follows from another."""
+sentence judges. classify: one label for a text. entailment: whether a text follows from another.
+coref: what in a document is the same thing."""
 
 
 def get_task(name: str) -> "Task[Any, Any]":
