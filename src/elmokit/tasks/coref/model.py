@@ -108,15 +108,26 @@ class SpanRanker(TaskModel[Document, Clusters]):
         ]
 
     def _candidates(self, items: Sequence[Document]) -> Iterator[Spans]:
-        """Yields the candidate spans of each document."""
-        for item in items:
-            parts, word = [], 0
-            for sentences in cut_parts(segments(item), max_rows=_SENTENCES, max_tokens=_WORDS):
-                places, vectors = self.spans(*self._read(sentences))
-                scores = self.mention(self.dropout(vectors.relu())).squeeze(1)
-                parts.append(Spans(places + word, vectors, scores))
-                word += sum(map(len, sentences))
-            yield Spans(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+        """Yields the candidate spans of each document; sentences of all are read together."""
+        parts, word = [], 0
+        sentences = (sentence for item in items for sentence in segments(item))
+        for some in cut_parts(sentences, max_rows=_SENTENCES, max_tokens=_WORDS):
+            places, vectors = self.spans(*self._read(some))
+            scores = self.mention(self.dropout(vectors.relu())).squeeze(1)
+            parts.append((places + word, vectors, scores))
+            word += sum(map(len, some))
+        places, vectors, scores = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+        ends = torch.tensor([len(item.speakers) for item in items], device=places.device).cumsum(0)
+        documents = torch.bucketize(places[:, 0].contiguous(), ends, right=True)
+        numbers = documents.bincount(minlength=len(items)).tolist()
+        start = 0
+        for item, *tensors in zip(
+            items,
+            *(torch.split(tensor, numbers) for tensor in (places, vectors, scores)),
+            strict=True,
+        ):
+            yield Spans(tensors[0] - start, tensors[1], tensors[2])
+            start += len(item.speakers)
 
     def _read(self, sentences: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor, Tensor]:
         """(N, W) vectors of words, by themselves and in context, and (N,) their sentences."""
