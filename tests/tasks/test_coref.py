@@ -144,10 +144,11 @@ def test_pairs_are_scored_one_by_one_as_in_blocks(monkeypatch):
     places, scores = module(vectors, mention_scores, speakers)
     monkeypatch.setattr(antecedents, "_ROWS", 2)
     torch.testing.assert_close(module(vectors, mention_scores, speakers).scores, scores)
+    vectors = module.norm(vectors)
     for one in range(7):
         pairs = {other: mention_scores[one] + mention_scores[other] for other in range(one)}
         for other in pairs:
-            pairs[other] = pairs[other] + module.coarse(vectors[one]) @ vectors[other]
+            pairs[other] = pairs[other] + module.coarse(vectors[one]) @ vectors[other] / 2
         best = sorted(pairs, key=pairs.__getitem__, reverse=True)[:3]
         assert places[one, : len(best)].tolist() == best
         assert torch.isinf(scores[one, len(best) :]).all()

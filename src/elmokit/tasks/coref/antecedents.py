@@ -6,6 +6,7 @@ network that sees both (Lee et al. 2017, section 3; the coarse score is that of 
 Letters: M kept spans, R of them at a time, A antecedents of each, S width of a span's vector.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -35,12 +36,15 @@ class Antecedents(nn.Module):
     def __init__(self, span_dim: int, max_antecedents: int, dropout: float) -> None:
         super().__init__()
         self._most = max_antecedents
+        self.norm = nn.LayerNorm(span_dim)
         self.coarse = nn.Linear(span_dim, span_dim, bias=False)
         self.span = nn.Linear(span_dim, span_dim)
         self.antecedent = nn.Linear(span_dim, span_dim, bias=False)
         self.both = nn.Linear(span_dim, span_dim, bias=False)
         self.distance = nn.Embedding(len(_DISTANCES) + 1, span_dim)
         self.speaker = nn.Embedding(3, span_dim)
+        for embedding in (self.distance, self.speaker):
+            nn.init.zeros_(embedding.weight)  # they begin as small as what they are added to
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(span_dim, 1)
 
@@ -52,6 +56,7 @@ class Antecedents(nn.Module):
             mention_scores: (M,).
             speakers: (M,) int64 number of each span's speaker, 0 where it is not known.
         """
+        vectors = self.dropout(self.norm(vectors))
         parts = [
             self._rank(vectors, mention_scores, speakers, start, min(start + _ROWS, len(vectors)))
             for start in range(0, len(vectors), _ROWS)
@@ -68,7 +73,7 @@ class Antecedents(nn.Module):
         """(R, A) places and scores of the antecedents of some spans."""
         rows = torch.arange(start, stop, device=vectors.device)
         own, before = vectors[start:stop], vectors[:stop]
-        coarse = self.dropout(self.coarse(own)) @ before.T  # (R, stop)
+        coarse = self.coarse(own) @ before.T / math.sqrt(before.size(1))  # (R, stop)
         coarse = coarse + mention_scores[start:stop, None] + mention_scores[:stop]
         follows = torch.arange(stop, device=vectors.device) >= rows[:, None]
         coarse, places = coarse.masked_fill(follows, -torch.inf).topk(min(self._most, stop))

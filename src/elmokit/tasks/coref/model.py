@@ -6,7 +6,7 @@ the best are kept, and each is linked to the span before it that it refers back 
 Letters: N words, C candidate spans, M kept spans, A antecedents, B sentences, T time, W width.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -74,16 +74,19 @@ class SpanRanker(TaskModel[Document, Clusters]):
         context_dim = self.encoder.dim + dim_at(elmo, "output")
         self.spans = SpanVectors(self.tokens.dim, context_dim, section.span_dim, section.max_width)
         self.mention = nn.Linear(section.span_dim, 1)
+        # Few candidates are mentions; that alone must not keep the pairs of a span from linking.
+        self.rarity = nn.Parameter(torch.tensor(-3.0))
         self.antecedents = Antecedents(section.span_dim, section.max_antecedents, section.dropout)
 
     def loss(self, items: Sequence[Document]) -> Tensor:
         """Returns the mean over documents of the loss of a kept span, of shape ().
 
         It is minus the log of the probability of all right antecedents together; a span that is no
-        mention, or the first of its cluster, is to have none. The score of every candidate span as
-        a mention also learns by itself, by cross-entropy, whether it is one (singletons too, where
-        they are kept). Without that, which is not in Lee et al., a mention that is not among the
-        best spans at first teaches nothing, and few documents do not get over it.
+        mention, or the first of its cluster, is to have none. Two things are not in Lee et al.: the
+        score of every candidate as a mention also learns by itself, by cross-entropy, whether it is
+        one (singletons too, where they are kept); and mentions that are right are kept whatever
+        their score. Else those that are not among the best at first teach nothing, which thousands
+        of documents get over and a few dozen do not.
         """
         losses = []
         for item, spans in zip(items, self._candidates(items), strict=True):
@@ -92,8 +95,11 @@ class SpanRanker(TaskModel[Document, Clusters]):
                 for number, cluster in enumerate(item.clusters or (), start=1)
                 for mention in cluster
             }
-            kept = self._keep(item, spans)
-            loss = _antecedent_loss(kept, cluster_of) + _mention_loss(spans, cluster_of)
+            is_right = _are_mentions(spans, cluster_of)
+            kept = self._keep(item, spans, spans.scores.detach().masked_fill(is_right, torch.inf))
+            loss = _antecedent_loss(kept, cluster_of) + F.binary_cross_entropy_with_logits(
+                spans.scores + self.rarity, is_right.to(spans.scores.dtype), reduction="sum"
+            )
             losses.append(loss / len(kept.mentions))
         return torch.stack(losses).mean()
 
@@ -103,7 +109,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
         With singletons, so are spans by themselves whose score as a mention is above 0.
         """
         return [
-            self._clusters(self._keep(item, spans))
+            self._clusters(self._keep(item, spans, spans.scores))
             for item, spans in zip(items, self._candidates(items), strict=True)
         ]
 
@@ -138,17 +144,17 @@ class SpanRanker(TaskModel[Document, Clusters]):
         mask = inside(lengths, words.size(1))
         return words[mask], contexts[mask], mask.nonzero()[:, 0]
 
-    def _keep(self, item: Document, spans: Spans) -> Kept:
-        """Takes the best candidates and ranks what is before each."""
+    def _keep(self, item: Document, spans: Spans, order: Tensor) -> Kept:
+        """Takes the best candidates by (C,) order, and ranks what is before each."""
         places = spans.places.tolist()
         number = num_kept(len(item.speakers), self._section.spans_per_word)
-        chosen = kept_spans(places, spans.scores.detach(), number)
+        chosen = kept_spans(places, order, number)
         mentions = [Mention(places[place][0], places[place][1] + 1) for place in chosen]
         at = torch.tensor(chosen, device=spans.scores.device)
         vectors, scores = spans.vectors.index_select(0, at), spans.scores.index_select(0, at)
         numbers = _speaker_numbers(item)
         speakers = torch.tensor([numbers[mention.start] for mention in mentions], device=at.device)
-        return Kept(mentions, scores, self.antecedents(self.dropout(vectors), scores, speakers))
+        return Kept(mentions, scores, self.antecedents(vectors, scores, speakers))
 
     def _clusters(self, kept: Kept) -> Clusters:
         best, which = kept.ranked.scores.max(dim=1)
@@ -160,7 +166,11 @@ class SpanRanker(TaskModel[Document, Clusters]):
                 first[place] = first[antecedent[place]]
         is_linked = {first[place] for place in range(len(first)) if has_one[place]}
         if self._section.singletons:
-            is_linked |= {place for place, score in enumerate(kept.scores.tolist()) if score > 0}
+            is_linked |= {
+                place
+                for place, score in enumerate((kept.scores + self.rarity).tolist())
+                if score > 0
+            }
         return grouped(
             {
                 mention: first[place]
@@ -192,10 +202,10 @@ def _antecedent_loss(kept: Kept, cluster_of: dict[Mention, int]) -> Tensor:
     return (scores.logsumexp(dim=1) - right.logsumexp(dim=1)).sum()
 
 
-def _mention_loss(spans: Spans, cluster_of: dict[Mention, int]) -> Tensor:
-    is_mention = [Mention(start, last + 1) in cluster_of for start, last in spans.places.tolist()]
-    target = torch.tensor(is_mention, dtype=spans.scores.dtype, device=spans.scores.device)
-    return F.binary_cross_entropy_with_logits(spans.scores, target, reduction="sum")
+def _are_mentions(spans: Spans, right: Container[Mention]) -> Tensor:
+    """(C,) bool."""
+    found = [Mention(start, last + 1) in right for start, last in spans.places.tolist()]
+    return torch.tensor(found, device=spans.scores.device)
 
 
 def _speaker_numbers(item: Document) -> list[int]:

@@ -26,6 +26,7 @@ class SpanVectors(nn.Module):
         self.end = nn.Linear(context_dim, span_dim, bias=False)
         self.head = nn.Linear(word_dim, span_dim, bias=False)
         self.width = nn.Embedding(max_width, span_dim)
+        nn.init.zeros_(self.width.weight)  # drawn like words, it would drown them at first
         self.attention = nn.Linear(context_dim, 1)
 
     def forward(self, words: Tensor, contexts: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
