@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-METRICS = {"f1": "F1", "accuracy": "accuracy"}
+METRICS = {"f1": "F1", "accuracy": "accuracy", "conll": "CoNLL F1"}
 
 NUMBERS = ("trained on", "gain", "spread", "error reduction", "in the paper")
 COLUMNS = (
@@ -35,7 +35,7 @@ HOW = """
   lowest). A gain below the spread says nothing.
 - **Error reduction** is the gain as a share of what the baseline leaves to 100. The paper's figure
   (table 1) is for its own data set and biLM: CoNLL-2003 for names, SST-5 for sentiment, the whole
-  of SNLI for entailment, OntoNotes for roles, the whole of SQuAD 1.1 for questions.
+  of SNLI for entailment, OntoNotes for roles and coreference, the whole of SQuAD 1.1 for questions.
 - **Training sizes**: a capped row learns from so many examples of the training file, drawn once and
   the same for all seeds and both arms. A label that occurs in no training example counts as an
   error.

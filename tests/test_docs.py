@@ -215,6 +215,7 @@ TASK_DATA = {
     "entailment": ("pairs", "tsv"),
     "srl": ("roles", "conll"),
     "qa": ("answers", "json"),
+    "coref": ("stories", "conll"),
 }
 
 

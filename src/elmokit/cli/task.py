@@ -34,7 +34,7 @@ class RunSettings:
     """What commands that train task models have in common."""
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify, entailment, srl or qa."""
+    """ner, tag, sentiment, classify, entailment, srl, qa or coref."""
     folder: Annotated[Path, tyro.conf.arg(name="output", aliases=["-o"], metavar="FOLDER")]
     """Directory of what is trained."""
     train: str | None = None
@@ -76,7 +76,7 @@ class EvalSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify, entailment, srl or qa."""
+    """ner, tag, sentiment, classify, entailment, srl, qa or coref."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     data: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="DATA")]
@@ -101,7 +101,7 @@ class TaskPredictSettings:
     """
 
     task: Annotated[tyro.conf.Positional[TaskName], _TASK]
-    """ner, tag, sentiment, classify, entailment, srl or qa."""
+    """ner, tag, sentiment, classify, entailment, srl, qa or coref."""
     model: Annotated[tyro.conf.Positional[Path], _MODEL]
     """Directory of a trained task model."""
     input: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
@@ -110,7 +110,7 @@ class TaskPredictSettings:
     """File to write, in the task's format."""
     format: Literal["task", "text"] = "task"
     """task: the format of the training files, right answers not needed. text: an example a line,
-    tokens between white space."""
+    tokens between white space; for coref a sentence a line, a blank line between documents."""
     elmo: str | None = None
     """Where the biLM is now, if not where it was in training."""
     skip_bad: bool = False

@@ -9,10 +9,11 @@ from elmokit.errors import ConfigError
 if TYPE_CHECKING:
     from elmokit.tasks.task import Task
 
-TaskName = Literal["ner", "tag", "sentiment", "classify", "entailment", "srl", "qa"]
+TaskName = Literal["ner", "tag", "sentiment", "classify", "entailment", "srl", "qa", "coref"]
 """ner: names in text. tag: parts of speech, chunks and other tags of words. sentiment: how a
 sentence judges. classify: one label for a text. entailment: whether a text follows from another.
-srl: who did what to whom. qa: which piece of a text answers a question."""
+srl: who did what to whom. qa: which piece of a text answers a question. coref: what in a document
+is the same thing."""
 
 
 def get_task(name: str) -> "Task[Any, Any]":
