@@ -9,6 +9,7 @@ expected there; `...` stands for anything.
 import contextlib
 import doctest
 import io
+import itertools
 import re
 import runpy
 import shlex
@@ -91,7 +92,7 @@ def test_snippets_run_as_written(page, workplace, request):
     found = blocks(page)
     if any("my-model" in block.text for block in found):
         shutil.copytree(request.getfixturevalue("trained"), workplace / "my-model")
-    for block, following in zip(found, [*found[1:], None], strict=True):
+    for block, following in itertools.zip_longest(found, found[1:]):
         if block.language == "python":
             printed = run_python(block, page, namespace)
             if following is not None and following.language == "text":

@@ -123,7 +123,7 @@ def test_a_missing_file_or_a_folder_gives_one_line(tmp_path):
             r"no file of embeddings \(HDF5, .*with 'The cat sat on the m'",
         ),
         (b"", "it is empty"),
-        (gzip.compress(b"x"), "no file of embeddings"),
+        (gzip.compress(b"x", mtime=0), "no file of embeddings"),
         (b"\x89HDF\r\n\x1a\nxxxx", "damaged or truncated"),
         (b"PK\x03\x04xxxx", "damaged or truncated"),
         (b"PAR1xxxx", "damaged or truncated"),
