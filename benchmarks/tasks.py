@@ -155,11 +155,13 @@ class Store:
 
     def keep(self, run: Run, place: Path, machine: dict[str, Any]) -> dict[str, Any]:
         """Write the result of a finished run; its checkpoint has done its work."""
+        results = _read(place / "run" / "results.json") or {}
+        results.pop("config", None)  # as asked, with places on this machine
         report = {
             "asked": run.identity,
             "date": datetime.now(UTC).date().isoformat(),
             "machine": machine,
-            **(_read(place / "run" / "results.json") or {}),
+            **results,
         }
         _write(self._results / f"{run.name}.json", report)
         (place / "run" / CHECKPOINT).unlink(missing_ok=True)

@@ -93,7 +93,7 @@ class Row:
             self.task,
             METRICS[some["metric"]],
             f"{some['train']['examples']:,}",
-            (*self.elmo, some)[0]["config"]["elmo"]["at"],
+            (*self.elmo, some)[0]["asked"]["config"]["elmo"]["at"],
             self._scores_cell(self.baseline),
             self._scores_cell(self.elmo),
             gain,

@@ -154,8 +154,9 @@ def test_files_of_one_kind(emb, tmp_path):
         probe.run_probe(emb, ["a.tsv"], ["b.conllu"], layers=[0])
     with pytest.raises(ConfigError, match="first_senses: belongs"):
         probe.run_probe(emb, ["a.conllu"], ["b.conllu"], layers=[0], first_senses="x")
-    with pytest.raises(ConfigError, match=r"seeds \(0\)"):
-        probe.run_probe(emb, ["a.tsv"], ["b.tsv"], layers=[0], seeds=0)
+    for seeds in (0, 10**12):
+        with pytest.raises(ConfigError, match=f"seeds: {seeds} must be 1 to 100"):
+            probe.run_probe(emb, ["a.tsv"], ["b.tsv"], layers=[0], seeds=seeds)
     path = tmp_path / "first.txt"
     path.write_text("bank money\n", encoding="utf-8")
     data = tmp_path / "s.tsv"

@@ -104,6 +104,19 @@ def test_a_word_that_the_terminal_cannot_show_is_escaped(elmo, model):
     assert ran.out.startswith("a\\ud800b\n")
 
 
+def test_text_without_spaces_is_cut_by_a_tokeniser(elmo, model, tmp_path):
+    (tmp_path / "zh.txt").write_text("中文好\n", encoding="utf-8")
+    (tmp_path / "cut.txt").write_text("中 文 好\n", encoding="utf-8")
+    cut = ("--tokenizer", "characters")
+    assert (
+        elmo("perplexity", model, tmp_path / "zh.txt", *cut).out
+        == elmo("perplexity", model, tmp_path / "cut.txt").out
+    )
+    told = elmo("predict", model, "中文 好", *cut)
+    assert told.out == elmo("predict", model, "中 文 好").out
+    assert told.out.splitlines()[::4] == ["中", "文", "好"]
+
+
 @pytest.mark.parametrize("command", ["perplexity", "predict"])
 def test_a_model_without_a_softmax_says_so_before_it_reads(refused, fixtures, command):
     message = refused(command, fixtures / "A2_bilm_skip", "no such file")

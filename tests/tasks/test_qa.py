@@ -100,6 +100,19 @@ class TestQa(TaskContract):
         left_out = dict.fromkeys(["q4", "q5", "q6", "q7", "q9"], "")
         assert json.loads((folder / "out").read_text()) == right_answers(squad()) | left_out
 
+    def test_a_file_with_nothing_but_bad_questions(self, folder, fitted, capsys):
+        data = squad()
+        del data["data"][0]["paragraphs"][1:]
+        data["data"][0]["paragraphs"][0]["context"] = ""
+        (folder / "all-bad.json").write_text(json.dumps(data), encoding="utf-8")
+        files = [str(folder / name) for name in ("fitted/model", "all-bad.json")]
+        output = folder / "all-bad-out.json"
+        command = ["task", "predict", "qa", *files, "-o", str(output), "--skip-bad"]
+        assert main([*command, "--device", "cpu"]) == 0
+        assert set(json.loads(output.read_text()).values()) == {""}
+        assert main(["task", "eval", "qa", *files, "--skip-bad", "--device", "cpu"]) == 2
+        assert "all-bad.json: holds not one example" in capsys.readouterr().err
+
     def test_what_has_no_answer_counts_as_answered_wrongly(self, folder, fitted, capsys):
         data = squad()
         for question in data["data"][0]["paragraphs"][0]["qas"]:

@@ -62,18 +62,22 @@ def read_sentences(
         raise InputError(f"{source_name(source)}: holds not a single token")
 
 
-def read_tags(source: str | Path, field: Field, max_sentences: int | None) -> list[list[Example]]:
+def read_tags(
+    source: str | Path, field: Field, max_sentences: int | None, encoding: str = "utf-8"
+) -> list[list[Example]]:
     """Reads the words of a CoNLL-U file with their tags, sentence by sentence.
 
     Args:
         source: The file.
         field: The column of the tags.
         max_sentences: How many from the first on; None for all.
+        encoding: Encoding of the file.
 
     Raises:
         InputError: The file cannot be read, is not CoNLL-U, or a tag is missing.
     """
-    sentences = read_examples(source, lambda name: Conllu(name, field)).items[:max_sentences]
+    reading = read_examples(source, lambda name: Conllu(name, field), encoding=encoding)
+    sentences = reading.items[:max_sentences]
     return [
         [
             Example(word=word, tokens=sentence.tokens, place=place, label=tag)
@@ -85,7 +89,7 @@ def read_tags(source: str | Path, field: Field, max_sentences: int | None) -> li
     ]
 
 
-def read_senses(source: str | Path) -> list[Example]:
+def read_senses(source: str | Path, encoding: str = "utf-8") -> list[Example]:
     """Reads words with their senses, a line each, four columns between tabs.
 
     The columns are an id, whose part before the first dot is the word's lexical entry (`line-n` of
@@ -95,7 +99,7 @@ def read_senses(source: str | Path) -> list[Example]:
         InputError: The file cannot be read or is empty, a line has other columns, or the place lies
             outside its sentence.
     """
-    return read_examples(source, _Senses).items
+    return read_examples(source, _Senses, encoding=encoding).items
 
 
 class _Senses:

@@ -33,6 +33,7 @@ INVERSE_STRENGTH = 0.1
 """C of the logistic regression."""
 SHARE = 0.8
 """Part of the training words that each of several seeds learns from."""
+_MOST_SEEDS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +219,7 @@ def run_probe(
     limits: tuple[int | None, int | None] = (None, None),
     seeds: int = 1,
     first_senses: str | None = None,
+    encoding: str = "utf-8",
 ) -> tuple[list[Scores], str]:
     """Probes for what files hold: tags in CoNLL-U, or senses in `.tsv` files.
 
@@ -230,6 +232,7 @@ def run_probe(
         limits: Sentences of each file that are taken, in training and for scoring (CoNLL-U).
         seeds: How often to learn.
         first_senses: File of words and their senses, between tabs, for those not in training.
+        encoding: Encoding of the files.
 
     Returns:
         The scores, and what they are scores of.
@@ -238,20 +241,24 @@ def run_probe(
         InputError: A file cannot be read, or there is nothing to tell apart.
         ConfigError: A setting is out of range, or files of both kinds are given.
     """
-    if seeds < 1 or any(limit is not None and limit < 1 for limit in limits):
-        raise ConfigError(f"seeds ({seeds}) and limits of sentences must be 1 or more")
+    if not 1 <= seeds <= _MOST_SEEDS:
+        raise ConfigError(f"seeds: {seeds} must be 1 to {_MOST_SEEDS}")
+    if any(limit is not None and limit < 1 for limit in limits):
+        raise ConfigError("max_train, max_dev: must be 1 or more")
     kinds = {name.endswith(SENSES_SUFFIX) for name in (*train, *dev)}
     if len(kinds) > 1:
         raise ConfigError("train, dev: give CoNLL-U files or .tsv files of senses, not both")
     if kinds == {True}:
-        examples = [[x for name in names for x in read_senses(name)] for names in (train, dev)]
-        known = None if first_senses is None else _read_first_senses(first_senses)
+        examples = [
+            [x for name in names for x in read_senses(name, encoding)] for names in (train, dev)
+        ]
+        known = None if first_senses is None else _read_first_senses(first_senses, encoding)
         scores = probe_senses(emb, *examples, layers=layers, seeds=seeds, first_senses=known)
         return scores, "Word senses"
     if first_senses is not None:
         raise ConfigError("first_senses: belongs to .tsv files of senses")
     sentences = [
-        [sentence for name in names for sentence in read_tags(name, field, limit)]
+        [sentence for name in names for sentence in read_tags(name, field, limit, encoding)]
         for names, limit in zip((train, dev), limits, strict=True)
     ]
     return probe_tags(emb, *sentences, layers=layers, seeds=seeds), f"Tags ({field})"
@@ -267,9 +274,9 @@ def accuracy(answers: Labels, truth: Labels) -> float:
     return float(np.mean(answers == truth))
 
 
-def _read_first_senses(source: str) -> dict[str, str]:
+def _read_first_senses(source: str, encoding: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for number, line in read_lines(source, "utf-8"):
+    for number, line in read_lines(source, encoding):
         if line.strip():
             word, _, sense = line.partition("\t")
             if not (word.strip() and sense.strip()):

@@ -74,6 +74,8 @@ class ProbeSettings(_Reported):
     """How often to learn; of several seeds each takes 80 % of the training examples."""
     first_senses: str | None = None
     """Lines of word and sense, between tabs: the answer for a word that training lacks (.tsv)."""
+    encoding: str = "utf-8"
+    """Encoding of the files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +200,7 @@ def probe(settings: ProbeSettings) -> None:
             limits=(settings.max_train, settings.max_dev),
             seeds=settings.seeds,
             first_senses=settings.first_senses,
+            encoding=settings.encoding,
         )
         return probe_report(scores, _facts(settings), title=title)
 
@@ -265,7 +268,7 @@ def senses(settings: SensesSettings) -> None:
         if getattr(settings, name) < 3 - (name == "max_clusters"):
             raise ConfigError(f"{name}: {getattr(settings, name)} is too few for a map")
     if settings.corpus.endswith(SENSES_SUFFIX):
-        examples = with_senses(read_senses(settings.corpus), settings.word)
+        examples = with_senses(read_senses(settings.corpus, settings.encoding), settings.word)
     else:
         examples = occurrences(_sentences(settings, read_sentences), settings.word)
     examples = examples[: settings.max_occurrences]

@@ -35,6 +35,8 @@ class PerplexitySettings:
     state: StatePolicy = "fresh"
     """fresh: every sentence from the initial state. carry: state runs on from sentence to sentence,
     as in bilm-tf's test and in what elmo train measures."""
+    tokenizer: str | None = None
+    """whitespace, characters, words, spacy or spacy:LANG; white space if not given."""
     per_token: bool = False
     """Print each token with its log-probabilities first, forward and backward (state fresh)."""
     encoding: str = "utf-8"
@@ -53,8 +55,10 @@ class PredictSettings:
     model: Annotated[tyro.conf.Positional[str], _MODEL]
     """Directory, zip or tar file of a model with softmax, hub:owner/name, default or zh-hant."""
     sentence: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SENTENCE")]
-    """Tokens between white space, in quotes as one argument. None sees itself, but its neighbours
-    see it: leave no mask in it."""
+    """Tokens between white space, or as `--tokenizer` cuts them, in quotes as one argument. None
+    sees itself, but its neighbours see it: leave no mask in it."""
+    tokenizer: str = "whitespace"
+    """whitespace, characters, words, spacy or spacy:LANG."""
     k: Annotated[int, tyro.conf.arg(aliases=["-k"])] = 5
     """Words per position and direction."""
     device: str = "auto"
@@ -74,7 +78,9 @@ def perplexity(settings: PerplexitySettings) -> None:
         )
     emb = Embedder.from_pretrained(settings.model, device=settings.device)
     _, vocabulary = scoring.output_layer(emb.bilm)
-    rows = read_rows(settings.text, format="text", encoding=settings.encoding)
+    rows = read_rows(
+        settings.text, format="text", tokenizer=settings.tokenizer, encoding=settings.encoding
+    )
     read: Iterator[Sequence[str]] = (row.tokens for row in rows if row.tokens)
     first = next(read, None)
     if first is None:
@@ -94,8 +100,10 @@ def perplexity(settings: PerplexitySettings) -> None:
 def predict(settings: PredictSettings) -> None:
     """Prints a table of expected words."""
     from elmokit.embedding.embedder import Embedder
+    from elmokit.text.tokenizers import get_tokenizer
 
-    tokens = settings.sentence.split()
+    cut = get_tokenizer(settings.tokenizer)
+    tokens = [token for token, _, _ in cut(settings.sentence)]
     if not tokens:
         raise InputError("sentence: holds not a single token")
     emb = Embedder.from_pretrained(settings.model, device=settings.device)

@@ -28,6 +28,7 @@ from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.elmo_at import FrozenLayers
 from elmokit.tasks.fit import Fit, Standing, evaluate, predict
 from elmokit.tasks.layer_cache import LayerCache
+from elmokit.tasks.readers.reading import check_any
 from elmokit.tasks.results import environment
 from elmokit.tasks.saved import Trained
 from elmokit.tasks.task import InputFormat, Lists, Task
@@ -74,9 +75,11 @@ def train(task: Task[Any, Any], config: TaskConfig, *, resume: bool = False) -> 
         else:
             run_directory.check_free(run_dir, _OWN_FILES)
         reading = task.read(config.data.train, config, "train")
+        check_any(reading)
         items = _some(reading.items, config.data.max_train)
         lists = task.make_lists(items, config)
         dev = task.read(config.data.dev, config, "eval", lists)
+        check_any(dev)
         num_unseen = _check_labels(task, dev.items, lists, skip_bad=config.data.skip_bad)
         trained = saved.new_model(task, config, lists)
         if not resume:  # to read may take long: others may have begun there since
@@ -114,6 +117,7 @@ def evaluate_file(trained: Trained, source: str, output: Path | None = None) -> 
     task, config, lists = trained.task, trained.config, trained.lists
     with threads(config.threads):
         reading = task.read(source, config, "eval", lists)
+        check_any(reading)
         num_unseen = _check_labels(task, reading.items, lists, skip_bad=config.data.skip_bad)
         results = {
             "task": task.name,

@@ -53,7 +53,7 @@ class Conllu:
         if tag == _MISSING:
             raise InputError(
                 f"{self._name}: line {number}: {self._field}: is missing ({_MISSING}); set "
-                "data.field to a column with tags, or leave the sentence out with --skip-bad"
+                "the field to a column with tags, or leave the sentence out"
             )
         return tag
 

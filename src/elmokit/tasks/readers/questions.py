@@ -228,9 +228,16 @@ def _answers(where: str, passage: Passage, fields: dict[str, Any]) -> list[tuple
         place = f"{where}, answer {number}"
         text = _field(_checked(answer, dict, place), "text", str, place)
         start = _field(answer, "answer_start", int, place)
-        piece = passage.text[start : start + len(text)] if start >= 0 else ""
+        if not text.strip():
+            raise InputError(f"{place}: text: has no words; {_MEND}")
+        if not 0 <= start < len(passage.text):
+            raise InputError(
+                f"{place}: answer_start: {start!r:.20} lies outside the context, which has "
+                f"{len(passage.text):,} characters; {_MEND}"
+            )
+        piece = passage.text[start : start + len(text)]
         span = passage.words(start, start + len(text))
-        if piece != text or not text.strip():
+        if piece != text:
             raise InputError(
                 f"{place}: text: the context has {piece!r:.60} at character {start}, expected "
                 f"{text!r:.60}; {_MEND}"

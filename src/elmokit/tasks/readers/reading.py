@@ -77,7 +77,7 @@ def read_pieces(
         skip_bad: Go on after an error; it is logged, and the piece has no example.
 
     Raises:
-        InputError: A piece is wrong, or there is not one example.
+        InputError: A piece is wrong, or there is nothing that could be an example.
     """
     entries, num_skipped = [], 0
     for piece in pieces:
@@ -94,9 +94,15 @@ def read_pieces(
     reading = Reading(name, entries, num_skipped)
     if num_skipped:
         logger.warning("%s: skipped %s, read %s", name, num_skipped, len(reading.items))
-    if not any(entry.item is not None for entry in entries):
-        raise InputError(f"{name}: holds not one example")
+    if not num_skipped:
+        check_any(reading)
     return reading
+
+
+def check_any(reading: Reading[P, T]) -> None:
+    """Raises InputError if a file holds no example."""
+    if not reading.items:
+        raise InputError(f"{reading.name}: holds not one example")
 
 
 def refined(reading: Reading[P, T], convert: Callable[[T], T], *, skip_bad: bool) -> Reading[P, T]:
@@ -108,8 +114,10 @@ def refined(reading: Reading[P, T], convert: Callable[[T], T], *, skip_bad: bool
         skip_bad: Go on after an error; see `read_pieces`.
 
     Raises:
-        InputError: An example is wrong, or none is left.
+        InputError: An example is wrong, or there is none.
     """
+    if not reading.items:
+        return reading
     again = read_pieces(
         reading.entries,
         lambda entry: None if entry.item is None else convert(entry.item),
@@ -137,7 +145,8 @@ def read_examples(
         skip_bad: Go on after an error; see `read_pieces`.
 
     Raises:
-        InputError: The file cannot be read, a piece is wrong, or there is not one example.
+        InputError: The file cannot be read, a piece is wrong, or there is nothing that could be an
+            example.
         ConfigError: The encoding is unknown.
     """
     name = source_name(source)

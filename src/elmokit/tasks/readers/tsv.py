@@ -65,7 +65,7 @@ class Table:
         if not 1 <= int(column) <= len(columns):
             raise InputError(
                 f"{where}: there is no column {column}, the line has {len(columns)} (between "
-                "tabs); set data.label_column and data.text_column"
+                "tabs); mend the line, or set the data.*_column that names it"
             )
         return int(column) - 1
 
