@@ -60,7 +60,7 @@ DATA_SETS = (
     DataSet(name="srl", task="srl", title="PropBank, EWT", cap=2000, full_epochs=2, paper=0.172),
     DataSet(name="sick", task="entailment", title="SICK", cap=1500, full_epochs=10),
     DataSet(name="squad", task="qa", title="SQuAD 1.1", cap=1500, full_epochs=4, paper=0.249),
-    DataSet(name="coref", task="coref", title="OntoGUM", cap=None, full_epochs=30, paper=0.098),
+    DataSet(name="coref", task="coref", title="OntoGUM", cap=None, full_epochs=40, paper=0.098),
 )
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from elmokit.errors import ConfigError
 from elmokit.tasks import saved
 from elmokit.tasks.coref import antecedents
-from elmokit.tasks.coref.antecedents import Antecedents
+from elmokit.tasks.coref.antecedents import Antecedents, Ranked
+from elmokit.tasks.coref.model import Kept
 from elmokit.tasks.coref.spans import SpanVectors, kept_spans
 from elmokit.tasks.readers.documents import Document, Mention
 from elmokit.tasks.registry import get_task
@@ -173,6 +174,18 @@ def test_singletons_are_learnt_and_predicted_where_they_are_kept():
         item("a cat runs", "Ann sees a dog"),
     ]
     assert learnt(linked, 50).predict(linked) == [i.clusters for i in linked]
+
+
+@pytest.mark.parametrize(("score", "linked"), [(-0.6, True), (-0.8, False)])
+def test_two_antecedents_may_outweigh_none_together(score, linked):
+    """Of two with the score s, 2 exp(s) is what stands against 1 for none: s = -0.693."""
+    model = learnt([item("Ann Ann she", clusters=[[(0, 1), (1, 2), (2, 3)]])], 0)
+    mentions = [Mention(0, 1), Mention(1, 2), Mention(2, 3)]
+    none = -torch.inf
+    scores = torch.tensor([[none, none], [-9.0, none], [score, score + 1e-3]])
+    ranked = Ranked(torch.tensor([[0, 1], [0, 1], [0, 1]]), scores)
+    found = model._clusters(Kept(mentions, torch.zeros(3), ranked))
+    assert found == (((mentions[1], mentions[2]),) if linked else ())
 
 
 def test_who_speaks_plays_a_part():

@@ -106,7 +106,8 @@ class SpanRanker(TaskModel[Document, Clusters]):
     def predict(self, items: Sequence[Document]) -> list[Clusters]:
         """Returns the clusters of each document: every span with its best antecedent.
 
-        With singletons, so are spans by themselves whose score as a mention is above 0.
+        It has one if all antecedents together are more probable than none. With singletons,
+        spans whose score as a mention says so are clusters by themselves.
         """
         return [
             self._clusters(self._keep(item, spans, spans.scores))
@@ -157,9 +158,10 @@ class SpanRanker(TaskModel[Document, Clusters]):
         return Kept(mentions, scores, self.antecedents(vectors, scores, speakers))
 
     def _clusters(self, kept: Kept) -> Clusters:
-        best, which = kept.ranked.scores.max(dim=1)
-        antecedent = kept.ranked.places.gather(1, which[:, None]).squeeze(1).tolist()
-        has_one = (best > 0).tolist()
+        which = kept.ranked.scores.argmax(dim=1, keepdim=True)
+        antecedent = kept.ranked.places.gather(1, which).squeeze(1).tolist()
+        # The loss is of all right antecedents together: so is what they weigh against none.
+        has_one = (kept.ranked.scores.logsumexp(dim=1) > 0).tolist()
         first = list(range(len(kept.mentions)))  # mention -> the first of its cluster
         for place in range(len(first)):
             if has_one[place]:
