@@ -34,7 +34,7 @@ from elmokit.text.tokens import token_lists
 Array = NDArray[np.float32]
 _Row = TypeVar("_Row")
 
-BATCH_TOKENS = 8192
+BATCH_TOKENS = 4096
 """Tokens that run together unless said otherwise, boundaries included."""
 PART_ROWS = 5_000
 """Rows that `stream` reads ahead and sorts."""
