@@ -96,11 +96,10 @@ class LabelTask(Task[LabelledItem, str]):
         format: InputFormat,
     ) -> Iterator[str]:
         """Yields every line that was read, with its label; before it, if it was plain text."""
-        left = iter(predictions)
         write_line = write_labelled if format == "text" else self.line_writer(config)
-        for entry in reading.entries:
+        for entry, label in reading.predicted(predictions):
             for _, line in entry.piece:
-                yield from write_line(line, None if entry.item is None else next(left))
+                yield from write_line(line, label)
 
 
 def label_list(items: Iterable[Labelled]) -> list[str]:

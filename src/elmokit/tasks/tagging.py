@@ -93,9 +93,7 @@ class TaggingTask(Task[Sentence, Tags]):
         format: InputFormat,
     ) -> Iterator[str]:
         """Yields every line that was read, with its tag."""
-        left = iter(predictions)
-        for entry in reading.entries:
-            tags = None if entry.item is None else next(left)
+        for entry, tags in reading.predicted(predictions):
             if format == "text":
                 yield from write_tagged(entry.piece, tags and self.written(tags, lists))
             else:

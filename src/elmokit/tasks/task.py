@@ -84,13 +84,13 @@ class Task(ABC, Generic[Item, Prediction]):
     def sentences(self, item: Item) -> Sequence[Sequence[str]]:
         """Returns the token lists that the model gives to ELMo."""
 
-    @abstractmethod
     def labels(self, item: Item) -> Iterable[tuple[str, str]]:
-        """Yields what is right in an example, each with its place for messages."""
+        """Yields what is right in an example, each with its place; nothing if it has no names."""
+        return ()
 
-    @abstractmethod
     def known_labels(self, lists: Lists) -> Iterable[str]:
-        """Returns what the model can predict."""
+        """Returns what of that the model can predict."""
+        return ()
 
     @abstractmethod
     def evaluate(

@@ -154,7 +154,7 @@ def test_what_is_wrong_is_named_and_left_out(tmp_path, where, field, value, mess
         left, keys = 2, 2
     reading = read(tmp_path, data, skip_bad=True)
     assert (reading.num_skipped, len(reading.items)) == (1, left)
-    written = json.loads("\n".join(write_squad(reading.entries, ["an answer"] * left)))
+    written = json.loads("\n".join(write_squad(reading, ["an answer"] * left)))
     assert len(written) == keys
     assert sorted(written.values()) == [""] * (keys - left) + ["an answer"] * left
 
@@ -174,7 +174,7 @@ def test_a_bad_text_leaves_out_its_questions(tmp_path, context):
         read(tmp_path, data)
     reading = read(tmp_path, data, answers=False, skip_bad=True)
     assert (reading.num_skipped, len(reading.items)) == (2, 2)
-    written = json.loads("\n".join(write_squad(reading.entries, ["x", "y"])))
+    written = json.loads("\n".join(write_squad(reading, ["x", "y"])))
     assert written == {"q1": "", "q2": "", "q1x": "x", "q2x": "y"}
 
 
@@ -182,7 +182,7 @@ def test_a_question_without_an_id_of_its_own_is_written_under_its_place(tmp_path
     data = document()
     question(data)["id"] = "q2"
     reading = read(tmp_path, data, skip_bad=True)
-    written = json.loads("\n".join(write_squad(reading.entries, ["x"])))
+    written = json.loads("\n".join(write_squad(reading, ["x"])))
     assert written == {"q2": "x", f"{PLACE}, question 2": ""}
 
 
@@ -209,7 +209,7 @@ def test_what_is_no_document_of_questions(tmp_path, data, message):
 def test_written_answers_are_as_they_stand_in_the_text(tmp_path):
     reading = read(tmp_path, document())
     answers = ['漢字 "x"\\\n\u2028', "\ud800"]
-    lines = list(write_squad(reading.entries, answers))
+    lines = list(write_squad(reading, answers))
     assert "漢字" in lines[1]
     assert json.loads("\n".join(lines).encode().decode()) == dict(
         zip(("q1", "q2"), answers, strict=True)

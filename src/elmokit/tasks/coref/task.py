@@ -1,6 +1,6 @@
 """The task `coref`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
@@ -75,14 +75,6 @@ class Coref(Task[Document, Clusters]):
         """Returns the sentences, very long ones in pieces."""
         return segments(item)
 
-    def labels(self, item: Document) -> Iterable[tuple[str, str]]:
-        """Returns nothing: clusters have no names."""
-        return ()
-
-    def known_labels(self, lists: Lists) -> Iterable[str]:
-        """Returns nothing."""
-        return ()
-
     def metric(self, lists: Lists) -> str:
         """Returns the mean F1 of MUC, B-cubed and CEAF."""
         return "conll"
@@ -103,10 +95,8 @@ class Coref(Task[Document, Clusters]):
         format: InputFormat,
     ) -> Iterator[str]:
         """Yields every line that was read, with the last column as predicted."""
-        left = iter(predictions)
         part = 0
-        for entry in reading.entries:
-            clusters = None if entry.item is None else next(left)
+        for entry, clusters in reading.predicted(predictions):
             if format == "task":
                 yield from write_conll2012(entry.piece, clusters)
             elif entry.item is not None and clusters is not None:

@@ -79,14 +79,6 @@ class Qa(Task[Question, str]):
         tokens = item.passage.tokens
         return [item.tokens, *(tokens[w.start : w.stop] for w in item.passage.windows)]
 
-    def labels(self, item: Question) -> Iterator[tuple[str, str]]:
-        """Yields nothing: answers are no labels."""
-        return iter(())
-
-    def known_labels(self, lists: Lists) -> Sequence[str]:
-        """Returns nothing."""
-        return ()
-
     def metric(self, lists: Lists) -> str:
         """Returns F1."""
         return "f1"
@@ -109,12 +101,11 @@ class Qa(Task[Question, str]):
     ) -> Iterator[str]:
         """Yields SQuAD's object of answers; of plain text every line, its answer before it."""
         if format == "task":
-            yield from write_squad(reading.entries, predictions)
+            yield from write_squad(reading, predictions)
             return
-        left = iter(predictions)
-        for entry in reading.entries:
+        for entry, answer in reading.predicted(predictions):
             for _, line in entry.piece:
-                yield from write_labelled(line, None if entry.item is None else next(left))
+                yield from write_labelled(line, answer)
 
 
 TASK = Qa()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from elmokit.errors import InputError
 from elmokit.tasks.readers.items import Question
 from elmokit.tasks.readers.passages import Cutting, Passage, window_around
-from elmokit.tasks.readers.reading import Block, Entry, Reading, read_pieces
+from elmokit.tasks.readers.reading import Block, Reading, read_pieces
 from elmokit.tasks.readers.tsv import Table
 from elmokit.text.lines import read_lines, source_name
 
@@ -74,14 +74,11 @@ def read_squad(
     )
 
 
-def write_squad(
-    entries: Iterable[Entry[Piece, Question]], predictions: Sequence[str]
-) -> Iterator[str]:
+def write_squad(reading: Reading[Piece, Question], predictions: Sequence[str]) -> Iterator[str]:
     """Yields the lines of a JSON object, id -> answer, with an empty one for what was left out."""
-    left = iter(predictions)
     answers = {
-        entry.piece.key: "" if entry.item is None else next(left)
-        for entry in entries
+        entry.piece.key: answer or ""
+        for entry, answer in reading.predicted(predictions)
         if entry.piece.key is not None
     }
     yield "{"

@@ -16,6 +16,7 @@ _SHOWN = 10
 
 P = TypeVar("P")
 T = TypeVar("T")
+V = TypeVar("V")
 T_co = TypeVar("T_co", covariant=True)
 
 Block = list[tuple[int, str]]
@@ -63,6 +64,16 @@ class Reading(Generic[P, T]):
     def items(self) -> list[T]:
         """The examples."""
         return [entry.item for entry in self.entries if entry.item is not None]
+
+    def predicted(self, predictions: Iterable[V]) -> Iterator[tuple[Entry[P, T], V | None]]:
+        """Yields each entry with what was predicted for its example, or None if it has none.
+
+        Args:
+            predictions: One for each of `items`, in order.
+        """
+        left = iter(predictions)
+        for entry in self.entries:
+            yield entry, None if entry.item is None else next(left)
 
 
 def read_pieces(

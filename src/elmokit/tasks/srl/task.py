@@ -111,9 +111,7 @@ class Srl(Task[RoleSentence, Roles]):
     ) -> Iterator[str]:
         """Yields every line that was read, with the columns of arguments written anew."""
         data = cast(SrlData, config.data)
-        left = iter(predictions)
-        for entry in reading.entries:
-            roles = None if entry.item is None else next(left)
+        for entry, roles in reading.predicted(predictions):
             if format == "text":
                 yield from write_marked(entry.piece, roles)
             else:
