@@ -147,6 +147,9 @@ def test_bad_input_shows_before_anything_is_trained(folder, monkeypatch):
     assert "leaves nothing to compare" in refused(config=without)
     (folder / "train.conll").write_text("\n")
     assert "holds not one example" in refused(InputError)
+    (folder / "train.conll").write_text("the DET\nn\n")  # bad, passed over, and then there is none
+    skipping = dataclasses.replace(config, data=dataclasses.replace(config.data, skip_bad=True))
+    assert "holds not one example" in refused(InputError, config=skipping)
 
 
 def test_a_limit_of_the_settings_is_the_whole(folder, monkeypatch):

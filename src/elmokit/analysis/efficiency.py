@@ -13,6 +13,7 @@ from elmokit.analysis.output import Report
 from elmokit.analysis.runs import Run, Sweep, check_reads_elmo
 from elmokit.errors import ConfigError
 from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.readers.reading import check_any
 from elmokit.tasks.task import Task
 
 FRACTIONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -57,7 +58,9 @@ def measure_efficiency(
     check_distinct("seeds", seeds)
     check_fractions(fractions)
     sweep = Sweep(directory, "efficiency", task, base)
-    num_examples = len(task.read(base.data.train, base, "train").items)
+    reading = task.read(base.data.train, base, "train")
+    check_any(reading)
+    num_examples = len(reading.items)
     if base.data.max_train is not None:
         num_examples = min(num_examples, base.data.max_train)
     sizes = sizes_of(fractions, num_examples)
