@@ -91,6 +91,22 @@ void cell_row(float* __restrict__ gates, float* __restrict__ c, float* __restric
   }
 }
 
+// The same where the sums of i, f and o (4H) come halved, and hidden (H) is wanted doubled.
+FOR_EACH_PROCESSOR
+void cell_row_of_halves(const float* __restrict__ gates, float* __restrict__ c,
+                        float* __restrict__ hidden, int64_t cell_dim, float clip) {
+  const float* __restrict__ gi = gates;
+  const float* __restrict__ gf = gates + cell_dim;
+  const float* __restrict__ gg = gates + 2 * cell_dim;
+  const float* __restrict__ go = gates + 3 * cell_dim;
+  for (int64_t k = 0; k < cell_dim; ++k) {
+    const float added = sigmoid(2.0f * gi[k]) * tanh(gg[k]);
+    const float cell = clamp(c[k] * sigmoid(2.0f * gf[k]) + added, clip);
+    c[k] = cell;
+    hidden[k] = 2.0f * (sigmoid(2.0f * go[k]) * tanh(cell));
+  }
+}
+
 // by_gates (4H) and hidden (H): written; by_cell (H): gradient by the cell -> by the cell before.
 FOR_EACH_PROCESSOR
 void cell_row_back(const float* __restrict__ gates, const float* __restrict__ before,
@@ -128,6 +144,30 @@ void add_unless_clipped(float* __restrict__ gradient, const float* __restrict__ 
   for (int64_t k = 0; k < count; ++k) {
     const float sum = gradient[k] + later[k];
     gradient[k] = std::fabs(values[k]) >= clip ? 0.0f : sum;
+  }
+}
+
+// The whole numbers below values * factor + shift, from 0 to most, as one code or as two of them.
+FOR_EACH_PROCESSOR
+void code_row(const float* __restrict__ values, uint8_t* __restrict__ codes, int64_t count,
+              float factor, float shift, float most) {
+  for (int64_t k = 0; k < count; ++k) {
+    const float step = values[k] * factor + shift;
+    codes[k] = static_cast<uint8_t>(
+        static_cast<int32_t>(step > 0.0f ? (step < most ? step : most) : 0.0f));
+  }
+}
+
+FOR_EACH_PROCESSOR
+void two_codes_row(const float* __restrict__ values, uint8_t* __restrict__ upper,
+                   uint8_t* __restrict__ lower, int64_t count, float factor, float shift,
+                   float most) {
+  for (int64_t k = 0; k < count; ++k) {
+    const float step = values[k] * factor + shift;
+    const int32_t code =
+        static_cast<int32_t>(step > 0.0f ? (step < most ? step : most) : 0.0f);
+    upper[k] = static_cast<uint8_t>(code >> 7);
+    lower[k] = static_cast<uint8_t>(code & 127);
   }
 }
 
@@ -237,10 +277,49 @@ void backward(const Tensor& gates, const Tensor& before, const Tensor& cells,
   }
 }
 
+// Makes the cell of a step of b rows whose matrices are multiplied elsewhere: gates (b, 4H), those
+// of i, f and o halved; c (b, H): before -> after. Returns twice the hidden values (b, H).
+Tensor cell_of_halves(const Tensor& gates, const Tensor& c, float clip) {
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
+  const int64_t rows = c.size(0), cell_dim = c.size(1);
+  const float* const gate_rows = data(gates, rows, 4 * cell_dim, "gates");
+  float* const c_rows = data(c, rows, cell_dim, "c");
+  const Tensor hidden = at::empty_like(c);
+  float* const hidden_rows = hidden.data_ptr<float>();
+  for_each_row(rows, cell_dim, [&](int64_t r) {
+    cell_row_of_halves(gate_rows + r * 4 * cell_dim, c_rows + r * cell_dim,
+                       hidden_rows + r * cell_dim, cell_dim, clip);
+  });
+  return hidden;
+}
+
+// Codes (1, n, I), or (2, n, I) of 7 bits each where most goes beyond them, of values (n, I): the
+// whole numbers below values * factor + shift, from 0 to most. A NaN counts as 0.
+Tensor codes_of(const Tensor& values, float factor, float shift, float most) {
+  const at::AutoDispatchBelowADInplaceOrView no_graph;
+  TORCH_CHECK(values.dim() == 2, "values must be a matrix");
+  const int64_t rows = values.size(0), width = values.size(1), parts = most > 127.0f ? 2 : 1;
+  const float* const value_rows = data(values, rows, width, "values");
+  const Tensor codes = at::empty({parts, rows, width}, values.options().dtype(at::kByte));
+  uint8_t* const code_rows = codes.data_ptr<uint8_t>();
+  for_each_row(rows, width, [&](int64_t r) {
+    const float* const row = value_rows + r * width;
+    uint8_t* const upper = code_rows + r * width;
+    if (parts == 1) {
+      code_row(row, upper, width, factor, shift, most);
+    } else {
+      two_codes_row(row, upper, upper + rows * width, width, factor, shift, most);
+    }
+  });
+  return codes;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using WithoutGIL = pybind11::call_guard<pybind11::gil_scoped_release>;
   module.def("forward", &forward, WithoutGIL());
   module.def("backward", &backward, WithoutGIL());
+  module.def("cell_of_halves", &cell_of_halves, WithoutGIL());
+  module.def("codes_of", &codes_of, WithoutGIL());
 }

@@ -10,11 +10,12 @@ FORWARD = [torch.full((2, 3), float(layer)) for layer in range(3)]
 BACKWARD = [torch.tensor([[10.0 * layer] * 3, [10.0 * layer + 1] * 3]) for layer in range(3)]
 LAYERS = Layers(FORWARD, BACKWARD)
 FLIPPED = torch.tensor([1, 0])
-JOINED = [torch.cat([f, b.flip(0)], 1) for f, b in zip(FORWARD, BACKWARD, strict=True)]
+POSITIONS = torch.tensor([1, 0, 1])
+JOINED = [torch.cat([f, b.flip(0)], 1)[POSITIONS] for f, b in zip(FORWARD, BACKWARD, strict=True)]
 
 
 def select(choice="all", weights=None):
-    return Selection.parse(choice, weights, 3).apply(LAYERS, FLIPPED)
+    return Selection.parse(choice, weights, 3).apply(LAYERS, FLIPPED, POSITIONS)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.config import LSTMConfig
-from elmokit.nn import fused_steps, lstm_steps
+from elmokit.nn import fused_steps, lstm_steps, product_steps
 from elmokit.nn.fused_steps import FusedSteps, kernels, make_steps
 from elmokit.nn.lstm_steps import Reading, Steps, Weights
+from elmokit.nn.products import Activations, Int8Product
 from elmokit.nn.projected_lstm import ProjectedLSTM, run_layers
 
 needs_kernels = pytest.mark.skipif(
@@ -191,6 +192,37 @@ def test_memory_that_is_not_as_it_must_be_is_refused(change, message):
 
 
 @needs_kernels
+@given(rows=st.integers(1, 40), cell_dim=st.integers(1, 70), clip=st.sampled_from([0.3, 1e9]))
+@settings(max_examples=30, deadline=None)
+def test_a_cell_of_halves_is_that_of_torch_and_its_bits_are_those_of_its_row(rows, cell_dim, clip):
+    gates, c = 3 * torch.randn(rows, 4 * cell_dim), torch.randn(rows, cell_dim)
+    expected_c = c.clone()
+    expected = product_steps._cell_of_halves(gates.clone(), expected_c, clip)
+    found_c = c.clone()
+    found = kernels().cell_of_halves(gates, found_c, clip)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found_c, expected_c, rtol=1e-5, atol=1e-6)
+    alone = kernels().cell_of_halves(gates[-1:].clone(), c[-1:], clip)
+    assert torch.equal(alone[0], found[-1])
+
+
+@needs_kernels
+@pytest.mark.parametrize("spread", [1.0, 0.01], ids=["one code", "two codes"])
+def test_codes_are_those_of_torch(fresh_kernels, monkeypatch, spread):
+    product = Int8Product(torch.randn(9, 7), None, Activations(-1.0, 2.0, spread))
+    inputs = torch.cat([torch.randn(50, 7), torch.full((1, 7), 9.0), torch.full((1, 7), -9.0)])
+    found = product._codes(inputs)
+    kernels.cache_clear()
+    monkeypatch.setitem(sys.modules, "elmokit_kernels", None)
+    expected = product._codes(inputs)
+    assert len(found) == len(expected) == 1 + (spread < 1)
+    for got, right in zip(found, expected, strict=True):
+        assert got.step == right.step
+        assert got.zero_point == right.zero_point
+        assert torch.equal(got.values, right.values)
+
+
+@needs_kernels
 def test_float32_on_the_cpu_is_what_they_are_for():
     config, weights = LSTMConfig(), weights_of(8, 3, 4, is_projected=True)
     assert type(make_steps(config, weights, torch.float32)) is FusedSteps
@@ -222,7 +254,12 @@ def test_without_them_torch_makes_the_steps(fresh_kernels, monkeypatch, caplog):
 
 BROKEN = {
     "numbers": (
-        SimpleNamespace(forward=lambda *_: None, backward=lambda *_: None),
+        SimpleNamespace(
+            forward=lambda *_: None,
+            backward=lambda *_: None,
+            cell_of_halves=lambda gates, c, clip: c,
+            codes_of=lambda *_: torch.zeros(2, 1, 2, dtype=torch.uint8),
+        ),
         "its numbers are wrong",
     ),
     "arguments": (SimpleNamespace(forward=lambda gates: None), "takes 1 positional argument"),

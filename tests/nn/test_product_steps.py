@@ -41,6 +41,51 @@ def test_equals_the_layer_without_products(monkeypatch, changes, chunk_rows):
     assert torch.equal(reading.c, before), "the caller's state was overwritten"
 
 
+@pytest.mark.parametrize("chunk_rows", [3, 1024])
+@pytest.mark.parametrize("products", [False, True])
+def test_distinct_inputs_and_their_places_are_read_as_inputs(monkeypatch, products, chunk_rows):
+    monkeypatch.setattr(lstm_steps, "_CHUNK_ROWS", chunk_rows)
+    module, reading = layer_and_reading()
+    distinct = reading._replace(
+        inputs=reading.inputs[:5], places=torch.tensor([4, 4, 0, 4, 1, 2, 2, 3, 4, 0, 0, 1, 2])
+    )
+    if products:
+        module.use_products(lambda name, weight, bias: MeasuringProduct(weight, bias), "it")
+    (expected,) = run_layers([module], [distinct.spread()])
+    (found,) = run_layers([module], [distinct])
+    for got, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, right, rtol=1e-5, atol=1e-6)
+
+
+def test_distinct_inputs_are_multiplied_once():
+    module, reading = layer_and_reading()
+    seen = []
+
+    class Seeing(MeasuringProduct):
+        def __call__(self, inputs):
+            seen.append(len(inputs))
+            return super().__call__(inputs)
+
+    module.use_products(lambda name, weight, bias: Seeing(weight, bias), "it")
+    places = torch.tensor([4, 4, 0, 4, 1, 2, 2, 4, 4, 0, 0, 1, 2])
+    run_layers([module], [reading._replace(inputs=reading.inputs[:5], places=places)])
+    assert seen[0] == 4
+
+
+def test_a_gradient_goes_through_places():
+    module, reading = layer_and_reading()
+    module.requires_grad_(True)
+    places = torch.randint(0, 5, (sum(SIZES),))
+    gradients = []
+    for spread in (False, True):
+        types = reading.inputs[:5].clone().requires_grad_()
+        distinct = reading._replace(inputs=types, places=places)
+        ((outputs, _),) = run_layers([module], [distinct.spread() if spread else distinct])
+        gradients.append(torch.autograd.grad(outputs.square().sum(), types)[0])
+    torch.testing.assert_close(*gradients)
+    assert gradients[0].abs().max() > 0
+
+
 def test_each_product_is_made_of_its_matrix_and_name():
     module, reading = layer_and_reading()
     made = {}

@@ -1,7 +1,9 @@
 import contextlib
 import functools
 import itertools
+import multiprocessing
 import threading
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 import torch
@@ -21,28 +23,46 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-def test_results_come_in_order_from_threads_of_their_own(two_threads):
+def test_results_come_in_order_from_this_thread_and_one_beside_it(two_threads):
     def compute(value):
         return value, threading.get_ident(), torch.get_num_threads(), torch.is_grad_enabled()
 
-    results = side_by_side([lambda: compute(1), lambda: compute(2)], CPU, MANY)
-    assert [value for value, *_ in results] == [1, 2]
-    assert threading.get_ident() not in {ident for _, ident, *_ in results}
-    assert {(threads, grad) for *_, threads, grad in results} == {(1, False)}
+    runs = [side_by_side([lambda: compute(1), lambda: compute(2)], CPU, MANY, 2) for _ in range(2)]
+    for (first, here, *_), (second, beside, *_) in runs:
+        assert (first, second) == (1, 2)
+        assert here == threading.get_ident() != beside
+    assert runs[0] == runs[1], "the thread beside is the same each time"
+    assert {(threads, grad) for run in runs for *_, threads, grad in run} == {(1, False)}
     assert torch.get_num_threads() == 2
+
+
+def test_threads_are_those_given_and_not_those_in_use(two_threads):
+    torch.set_num_threads(1)
+    threads = side_by_side([torch.get_num_threads] * 2, CPU, MANY, 4)
+    assert threads == [2, 2]
+    assert torch.get_num_threads() == 1
+
+
+def test_a_forked_process_makes_threads_of_its_own(two_threads):
+    side_by_side([lambda: None] * 2, CPU, MANY, 2)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+        assert pool.submit(_both).result(timeout=60) == [1, 2]
+
+
+def _both():
+    return side_by_side([lambda: 1, lambda: 2], CPU, MANY, 2)
 
 
 def test_inference_mode_goes_along(two_threads):
     with torch.inference_mode():
-        modes = side_by_side([torch.is_inference_mode_enabled] * 2, CPU, MANY)
+        modes = side_by_side([torch.is_inference_mode_enabled] * 2, CPU, MANY, 2)
     assert modes == [True, True]
-    outside = side_by_side([torch.is_inference_mode_enabled] * 2, CPU, MANY)
+    outside = side_by_side([torch.is_inference_mode_enabled] * 2, CPU, MANY, 2)
     assert outside == [False, False]
 
 
 def test_one_thread_runs_one_after_another(two_threads):
-    torch.set_num_threads(1)
-    idents = side_by_side([threading.get_ident] * 2, CPU, MANY)
+    idents = side_by_side([threading.get_ident] * 2, CPU, MANY, 1)
     assert idents == [threading.get_ident()] * 2
 
 
@@ -50,14 +70,14 @@ def test_one_thread_runs_one_after_another(two_threads):
 def test_few_products_run_one_after_another_on_one_thread(two_threads, threads):
     torch.set_num_threads(threads)
     here = [lambda: (threading.get_ident(), torch.get_num_threads())] * 2
-    assert side_by_side(here, CPU, MANY - 1) == [(threading.get_ident(), 1)] * 2
+    assert side_by_side(here, CPU, MANY - 1, threads) == [(threading.get_ident(), 1)] * 2
     assert torch.get_num_threads() == threads
 
 
 @pytest.mark.parametrize("num_products", [0, MANY])
 def test_an_error_is_raised_and_threads_are_given_back(two_threads, num_products):
     with pytest.raises(ZeroDivisionError):
-        side_by_side([lambda: 1 / 0, lambda: 2], CPU, num_products)
+        side_by_side([lambda: 1 / 0, lambda: 2], CPU, num_products, 2)
     assert torch.get_num_threads() == 2
 
 
@@ -111,7 +131,7 @@ def test_on_a_gpu_streams_wait_before_and_after(gpu):
         return results[2], [results[3], (results[4],)], None
 
     for _ in range(2):
-        found = side_by_side([first, second], torch.device("cuda:0"), MANY)
+        found = side_by_side([first, second], torch.device("cuda:0"), MANY, 2)
     assert found == [
         (results[0], [results[1]], None),
         (results[2], [results[3], (results[4],)], None),
@@ -129,7 +149,7 @@ def test_on_a_gpu_streams_wait_before_and_after(gpu):
 def test_an_error_on_a_stream_is_raised_once_all_are_waited_for(gpu):
     log, queue = gpu
     with pytest.raises(ZeroDivisionError):
-        side_by_side([lambda: queue("a"), lambda: 1 / 0], torch.device("cuda:0"), MANY)
+        side_by_side([lambda: queue("a"), lambda: 1 / 0], torch.device("cuda:0"), MANY, 2)
     assert log == ["beside 1 waits for here", "here computes a", "here waits for beside 1"]
 
 
@@ -146,6 +166,8 @@ def test_on_a_real_gpu_results_are_those_of_one_stream():
 
     expected = [power(matrix).clone() for matrix in inputs]
     for _ in range(20):
-        found = side_by_side([functools.partial(power, matrix) for matrix in inputs], device, MANY)
+        found = side_by_side(
+            [functools.partial(power, matrix) for matrix in inputs], device, MANY, 2
+        )
         for got, whole in zip(found, expected, strict=True):
             assert torch.equal(got, whole)

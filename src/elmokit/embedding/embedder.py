@@ -34,7 +34,7 @@ from elmokit.text.tokens import token_lists
 Array = NDArray[np.float32]
 _Row = TypeVar("_Row")
 
-BATCH_TOKENS = 4096
+BATCH_TOKENS = 8192
 """Tokens that run together unless said otherwise, boundaries included."""
 PART_ROWS = 5_000
 """Rows that `stream` reads ahead and sorts."""
@@ -268,6 +268,7 @@ class Embedder:
             for place, piece in zip(places, pieces, strict=True):
                 # A copy, so that keeping one sentence does not keep its batch.
                 results[place] = piece.clone(memory_format=torch.contiguous_format)
+            del vectors, pieces, piece  # or they would be held while the next batch runs
             if on_batch is not None:
                 on_batch(sum(len(sentences[place]) for place in places))
         return results
@@ -358,13 +359,23 @@ class Embedder:
         """
         batch_tokens = sys.maxsize if self.state == "carry" else self.batch_tokens
         for places in plan([len(row) for row in rows], batch_tokens):
-            with computing(self.bilm.device):
-                batch, vectors = self.pack([rows[place] for place in places], places)
-                selected = selection.apply(self._run(batch, vectors), batch.flipped())
-                positions, lengths = batch.unpacked(boundaries=boundaries)
-                in_order = selected.index_select(-2, positions)
-                vectors = pool(in_order, lengths, pooling) if pooling else in_order
-            yield places, vectors  # the longest first, as they are packed
+            sentences = [rows[place] for place in places]  # the longest first, as they are packed
+            yield places, self._vectors(sentences, places, selection, boundaries, pooling)
+
+    def _vectors(
+        self,
+        sentences: Sequence[Any],
+        places: Sequence[int],
+        selection: Selection,
+        boundaries: bool,
+        pooling: Pooling | None,
+    ) -> Tensor:
+        """Returns the vectors of sentences that run together, end to end or pooled."""
+        with computing(self.bilm.device):
+            batch, vectors = self.pack(sentences, places)
+            positions, lengths = batch.unpacked(boundaries=boundaries)
+            selected = selection.apply(self._run(batch, vectors), batch.flipped(), positions)
+            return pool(selected, lengths, pooling) if pooling else selected
 
     def pack(
         self, sentences: Sequence[Sequence[str]], places: Sequence[int] | None = None

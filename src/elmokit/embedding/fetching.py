@@ -25,6 +25,9 @@ def fetched(
     Yields:
         The same in order, the tensors on the CPU.
     """
+    if device.type == "cpu":
+        yield from results
+        return
     if device.type != "cuda":
         yield from ((rest, tensor.cpu()) for rest, tensor in results)
         return

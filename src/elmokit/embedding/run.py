@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from elmokit.config import Card
-from elmokit.embedding.computing import threads
 from elmokit.embedding.devices import Precision
 from elmokit.embedding.embedder import BATCH_TOKENS, Embedder
 from elmokit.embedding.parts import PartedOutput
@@ -29,6 +28,7 @@ from elmokit.embedding.writers.record import to_json
 from elmokit.errors import ConfigError, InputError, OutputError
 from elmokit.nn import State
 from elmokit.nn.pooling import check_pooling
+from elmokit.nn.threads import threads
 from elmokit.text import Row, is_tokenizer, read_rows
 from elmokit.text.lines import check_encoding
 

@@ -87,23 +87,29 @@ class Selection:
         layers, kept = zip(*used or [(0, 0.0)], strict=True)
         return cls(layers=layers, weights=kept, keep_axis=False)
 
-    def apply(self, layers: Layers, flipped: Tensor) -> Tensor:
+    def apply(self, layers: Layers, flipped: Tensor, positions: Tensor) -> Tensor:
         """Reads the selection off a run.
 
         Args:
             layers: What `BiLMNetwork.run` returned.
             flipped: (N,) from `Batch.flipped()`.
+            positions: (M,) those wanted, in the wanted order, such as `Batch.unpacked()` gives.
 
         Returns:
-            (K, N, 2D) float32 with the K layers chosen, or (N, 2D) without layer axis.
+            (K, M, 2D) float32 with the K layers chosen, or (M, 2D) without layer axis.
         """
         if self.weights is not None:
-            total = layers.join(self.layers[0], flipped).float() * self.weights[0]
+            total = layers.join(self.layers[0], flipped, positions).float() * self.weights[0]
             for layer, weight in zip(self.layers[1:], self.weights[1:], strict=True):
-                total.add_(layers.join(layer, flipped), alpha=weight)
+                total.add_(layers.join(layer, flipped, positions), alpha=weight)
             return total
-        chosen = [layers.join(layer, flipped).float() for layer in self.layers]
-        return torch.stack(chosen) if self.keep_axis else chosen[0]
+        if not self.keep_axis:
+            return layers.join(self.layers[0], flipped, positions).float()
+        width = 2 * layers.forward[0].size(1)
+        result = positions.new_empty(len(self.layers), len(positions), width, dtype=torch.float32)
+        for place, layer in enumerate(self.layers):
+            result[place] = layers.join(layer, flipped, positions)
+        return result
 
 
 def _numbers(choice: object) -> tuple[int, ...] | None:

@@ -38,7 +38,7 @@ class EmbedSettings:
     boundaries: bool = False
     """Keep the vectors of the begin and end of sentence."""
     batch_tokens: int | None = None
-    """Tokens that run together (state fresh only; 4096 if not given)."""
+    """Tokens that run together (state fresh only; 8192 if not given)."""
     batch_size: int | None = None
     """Rows of a batch (state carry only; 64 if not given)."""
     part_rows: int = 5000

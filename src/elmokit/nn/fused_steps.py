@@ -88,7 +88,7 @@ def kernels() -> ModuleType | None:
 
 @torch.no_grad()
 def _try_out(module: ModuleType) -> None:
-    """Raises ArithmeticError if small steps and their gradient are not those of torch."""
+    """Raises ArithmeticError if small steps, their gradient or codes are not those of torch."""
     config = LSTMConfig(cell_dim=20, projection_dim=3, cell_clip=0.5, projection_clip=0.5)
     shapes = (80, 3), (80, 3), (80,), (3, 20), (5, 3), (3, 3), (3, 20), (5, 3), (3, 20)
     values = [torch.linspace(-2, 2, math.prod(shape)).sin().view(shape) for shape in shapes]
@@ -98,6 +98,13 @@ def _try_out(module: ModuleType) -> None:
         trace, last = steps.forward(reading, for_gradient=True)
         gradients = steps.backward(reading, trace, *values[7:])
         results.append([trace.outputs, last, *(x for x in gradients if x is not None)])
+    gates, cell = values[0].view(4, 3, 20), values[6].clone()
+    i, f, o = (torch.sigmoid(2 * gates[place]) for place in (0, 1, 3))
+    after = (f * cell + i * gates[2].tanh()).clamp(-0.5, 0.5)
+    results[0] += [2 * o * after.tanh(), after, torch.tensor([[[0.0, 7]], [[27, 127]]])]
+    rows, codes = gates.transpose(0, 1).reshape(3, 80), torch.tensor([[-1.0, 9.0]])
+    results[1] += [module.cell_of_halves(rows, cell, 0.5), cell]
+    results[1] += [module.codes_of(codes, 100.0, 127.5, 1023.0).float()]
     for right, found in zip(*results, strict=True):
         if not torch.allclose(right, found, rtol=1e-4, atol=1e-4):
             raise ArithmeticError("its numbers are wrong")

@@ -38,13 +38,32 @@ class Reading(NamedTuple):
     """What a layer reads in one direction."""
 
     inputs: Tensor
-    """(N, I) packed, time-major."""
+    """(N, I) packed, time-major; with `places` (U, I) distinct ones."""
     batch_sizes: tuple[int, ...]
     """Active rows of each step; never rises."""
     h: Tensor
     """(B, D) output before the first step."""
     c: Tensor
     """(B, H) cell before the first step."""
+    places: Tensor | None = None
+    """(N,) int64, which of the distinct inputs each position reads."""
+
+    def spread(self) -> "Reading":
+        """Returns the same with an input for each position."""
+        if self.places is None:
+            return self
+        return self._replace(inputs=F.embedding(self.places, self.inputs), places=None)
+
+    def at(self, span: slice) -> tuple[Tensor, Tensor | None]:
+        """Returns the inputs of a chunk of n positions.
+
+        Returns:
+            (n, I), and None; with `places` the distinct ones alone, and (n,) which each reads.
+        """
+        if self.places is None:
+            return self.inputs[span], None
+        read, places = torch.unique(self.places[span], return_inverse=True)
+        return self.inputs[read], places
 
 
 class Trace(NamedTuple):
@@ -120,16 +139,30 @@ class Steps:
             What was computed, and (B, H) the cell after each row's last step.
         """
         h, c = reading.h, _copy(reading.c)
-        num_positions = len(reading.inputs)
+        num_positions = sum(reading.batch_sizes)
         outputs = h.new_empty(num_positions, h.size(1))
         cells = c.new_empty(num_positions if for_gradient else 0, c.size(1))
-        kept = []
+        kept: list[Tensor] = []
+        room = c.new_empty(0)
         for span, steps in chunks(reading.batch_sizes):
-            gates = _linear(reading.inputs[span], self._weights.input, self._weights.bias)
+            shape = (span.stop - span.start, 4 * c.size(1))
+            if for_gradient or len(room) < shape[0]:  # else the memory of the chunk before will do
+                room = c.new_empty(shape)
+            gates = room[: shape[0]]
+            self._read(*reading.at(span), gates)
             h = self._run(steps, gates, h, c, outputs[span], cells[span] if for_gradient else None)
             if for_gradient:
                 kept.append(gates)
         return Trace(outputs, cells, kept), c
+
+    def _read(self, inputs: Tensor, places: Tensor | None, gates: Tensor) -> None:
+        """Writes what the inputs of a chunk, from `Reading.at`, add to its gates (n, 4H)."""
+        if places is None:
+            _linear_into(gates, inputs, self._weights.input, self._weights.bias)
+            return
+        values = gates.new_empty(len(inputs), gates.size(1))
+        _linear_into(values, inputs, self._weights.input, self._weights.bias)
+        torch.index_select(values, 0, places, out=gates)
 
     def _run(
         self,
@@ -268,11 +301,12 @@ def _reached(values: Tensor, clip: float | None) -> float | None:
     return clip if max(-float(least), float(most)) >= clip else None
 
 
-def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """(n, I), (4H, I), (4H,) -> (n, 4H) in the bias's type."""
+def _linear_into(gates: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor) -> None:
+    """(n, I), (4H, I), (4H,) -> (n, 4H) in the bias's type, written into `gates`."""
     if weight.dtype == bias.dtype:
-        return F.linear(inputs, weight, bias)
-    return F.linear(inputs.to(weight.dtype), weight).to(bias.dtype).add_(bias)
+        torch.addmm(bias, inputs, weight.t(), out=gates)
+    else:
+        torch.add(F.linear(inputs.to(weight.dtype), weight), bias, out=gates)
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:

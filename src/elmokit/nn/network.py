@@ -17,6 +17,7 @@ from elmokit.nn.products import Linear, MakeProduct
 from elmokit.nn.projected_lstm import ProjectedLSTM, run_layers
 from elmokit.nn.stacked_lstm import StackedLSTM
 from elmokit.nn.state import State
+from elmokit.nn.threads import threads
 from elmokit.nn.token_encoder import TokenEncoder
 
 _MIN_TYPES = 16
@@ -35,18 +36,21 @@ class Layers:
     def __len__(self) -> int:
         return len(self.forward)
 
-    def join(self, layer: int, flipped: Tensor) -> Tensor:
+    def join(self, layer: int, flipped: Tensor, positions: Tensor | None = None) -> Tensor:
         """Sets both directions of one layer side by side.
 
         Args:
             layer: 0 for the token layer, which becomes [x; x], up to L.
             flipped: (N,) from `Batch.flipped()`.
+            positions: (M,) those wanted, in the wanted order; absent: all N.
 
         Returns:
-            (N, 2D) in the order of the forward reading.
+            (N, 2D) in the order of the forward reading, or (M, 2D).
         """
-        backward = F.embedding(flipped, self.backward[layer])
-        return torch.cat([self.forward[layer], backward], dim=1)
+        forward = self.forward[layer]
+        if positions is not None:
+            forward, flipped = F.embedding(positions, forward), flipped[positions]
+        return torch.cat([forward, F.embedding(flipped, self.backward[layer])], dim=1)
 
 
 class BiLMNetwork(nn.Module):
@@ -120,19 +124,41 @@ class BiLMNetwork(nn.Module):
             The layers, and the state after each row's last position (None for a stacked LSTM). For
             an LSTM that read `<S> w1 .. wn </S>` that is after `</S>` forward and `<S>` backward.
         """
-        forward = F.embedding(batch.forward, vectors)
         if self.stacked_lstm is not None:
+            forward = F.embedding(batch.forward, vectors)
             ahead, back = self.stacked_lstm(forward, batch.batch_sizes)
             return Layers([ahead], [F.embedding(batch.flipped(), back)]), None
         if state is None:
             state = self.initial_state.expand(len(batch.lengths))
+        num_threads = torch.get_num_threads()
+        with threads(1):
+            return self._run_projected(vectors, batch, state, dropout, num_threads)
+
+    def _run_projected(
+        self, vectors: Tensor, batch: Batch, state: State, dropout: float, num_threads: int
+    ) -> tuple[Layers, State]:
+        """As `run`; the layers share the threads, and all else, which is little, has one.
+
+        torch's threads go on spinning for milliseconds after each operation that they shared, and
+        would keep a core from the layers.
+        """
+        forward = F.embedding(batch.forward, vectors)
         layers = Layers([forward], [F.embedding(batch.backward, vectors)])
         last, ends_h, ends_c = batch.last_positions(), [], []
         for depth in range(self.config.lstm.num_layers):
             below = [layers.forward[-1], layers.backward[-1]]
+            places: list[Tensor | None] = [None, None]
             if dropout:
                 below = [F.dropout(inputs, dropout) for inputs in below]
-            outputs, cells = self._run_layer(depth, below, batch, state)
+            elif depth == 0:  # a type that is read often is multiplied once
+                below, places = [vectors, vectors], [batch.forward, batch.backward]
+            readings = [
+                Reading(inputs, batch.batch_sizes, h, c, place)
+                for inputs, h, c, place in zip(
+                    below, state.h[depth], state.c[depth], places, strict=True
+                )
+            ]
+            outputs, cells = self._run_layer(depth, readings, num_threads)
             ends_h.append(torch.stack([F.embedding(last, output) for output in outputs]))
             ends_c.append(torch.stack(cells))
             if self.config.lstm.skip_connections and depth > 0:
@@ -142,15 +168,11 @@ class BiLMNetwork(nn.Module):
         return layers, State(torch.stack(ends_h), torch.stack(ends_c))
 
     def _run_layer(
-        self, depth: int, inputs: list[Tensor], batch: Batch, state: State
+        self, depth: int, readings: list[Reading], num_threads: int
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Two (N, D) inputs, state (L, 2, B, .) -> two (N, D) outputs and two (B, H) last cells."""
+        """Runs one depth of both directions: two (N, D) outputs and two (B, H) last cells."""
         lstms = [
             cast(ProjectedLSTM, lstm[depth]) for lstm in (self.forward_lstm, self.backward_lstm)
         ]
-        readings = [
-            Reading(inputs[direction], batch.batch_sizes, h, c)
-            for direction, (h, c) in enumerate(zip(state.h[depth], state.c[depth], strict=True))
-        ]
-        results = run_layers(lstms, readings)
+        results = run_layers(lstms, readings, num_threads)
         return [outputs for outputs, _ in results], [cells for _, cells in results]

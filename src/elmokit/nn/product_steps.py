@@ -1,19 +1,21 @@
 """One direction of one LSTM layer by products of one's own choice: the forward pass only.
 
-The values are those of `lstm_steps`. They are made of products, sums and tanh alone: torch gives
-these the same bits wherever an element lies in a tensor and however threads share it, which it does
-not for a sigmoid. A last bit that differs would now and then be rounded to another whole number,
-and a sentence's vectors would depend on its batch.
+The values are those of `lstm_steps`. They are made in C++ where `elmokit-kernels` is installed, and
+else of products, sums and tanh alone: torch gives these the same bits wherever an element lies in a
+tensor and however threads share it, which it does not for a sigmoid. A last bit that differs would
+now and then be rounded to another whole number, and a sentence's vectors would depend on its batch.
 
 Letters: N packed positions, B rows, b rows active in a step, D output width, H cell size.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from elmokit.config import LSTMConfig
+from elmokit.nn.fused_steps import kernels
 from elmokit.nn.lstm_steps import Reading, Weights, chunks
 from elmokit.nn.products import MakeProduct, Product
 
@@ -56,9 +58,12 @@ def run_steps(config: LSTMConfig, products: Products, reading: Reading) -> tuple
         (N, D) outputs, and (B, H) the cell after each row's last step.
     """
     h, c = reading.h, reading.c.clone()
-    outputs = h.new_empty(len(reading.inputs), h.size(1))
+    outputs = h.new_empty(sum(reading.batch_sizes), h.size(1))
     for span, steps in chunks(reading.batch_sizes):
-        gates = products.input(reading.inputs[span])
+        inputs, places = reading.at(span)
+        gates = products.input(inputs)
+        if places is not None:
+            gates = gates.index_select(0, places)
         for step in steps:
             rows = slice(span.start + step.start, span.start + step.stop)
             size = step.stop - step.start
@@ -70,17 +75,31 @@ def _step(
     config: LSTMConfig, products: Products, gates: Tensor, h: Tensor, c: Tensor, output: Tensor
 ) -> Tensor:
     """Makes a step: `gates` (b, 4H), `c` (b, H), `output` (b, D) in place; returns the last."""
-    gates = products.recurrent.add_to(gates, h).tanh_()
-    i, f, g, o = gates.chunk(4, dim=1)
-    gates[:, : 2 * c.size(1)].add_(1)  # i and f, doubled
-    o.add_(1)
-    c.mul_(f).add_(i.mul_(g)).mul_(0.5)
-    if config.cell_clip is not None:
-        c.clamp_(-config.cell_clip, config.cell_clip)
-    hidden = torch.tanh(c).mul_(o)
+    gates = products.recurrent.add_to(gates, h)
+    module = kernels()
+    if module is not None:
+        hidden = module.cell_of_halves(gates, c, config.cell_clip or math.inf)
+    else:
+        hidden = _cell_of_halves(gates, c, config.cell_clip)
     if products.projection is None:
         return output.copy_(hidden.mul_(0.5))
     output.copy_(products.projection(hidden))
     if config.projection_clip is not None:
         output.clamp_(-config.projection_clip, config.projection_clip)
     return output
+
+
+def _cell_of_halves(gates: Tensor, c: Tensor, clip: float | None) -> Tensor:
+    """Makes the cell of a step: `gates` (b, 4H) are used up, `c` (b, H) becomes that after.
+
+    Returns:
+        (b, H) hidden values, doubled.
+    """
+    gates = gates.tanh_()
+    i, f, g, o = gates.chunk(4, dim=1)
+    gates[:, : 2 * c.size(1)].add_(1)  # i and f, doubled
+    o.add_(1)
+    c.mul_(f).add_(i.mul_(g)).mul_(0.5)
+    if clip is not None:
+        c.clamp_(-clip, clip)
+    return torch.tanh(c).mul_(o)

@@ -5,12 +5,14 @@ Letters: n rows, I input width, O output width.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from elmokit.nn.fused_steps import kernels
 
 _LEVELS = 127
 """Highest code of an activation: 7 bits. A processor without VNNI adds the products of two
@@ -166,18 +168,28 @@ class Int8Product:
 
     def _codes(self, inputs: Tensor) -> list[_Codes]:
         """(n, I) -> what stands for it, made of operations that round alike at any place."""
-        steps = (inputs.float() * (1 / self._step)).add_(self._zero_point + 0.5)
-        steps.clamp_(0, self._most)
         if not self._is_wide:
-            return [_Codes(steps.to(torch.uint8), self._step, self._zero_point)]
+            return [_Codes(self._whole(inputs)[0], self._step, self._zero_point)]
+        upper, lower = self._whole(inputs)
         base = _LEVELS + 1
-        upper = (steps / base).floor_()
-        lower = steps.sub_(upper * base)
         zero_points = divmod(self._zero_point, base)
         return [
-            _Codes(upper.to(torch.uint8), self._step * base, zero_points[0]),
-            _Codes(lower.to(torch.uint8), self._step, zero_points[1]),
+            _Codes(upper, self._step * base, zero_points[0]),
+            _Codes(lower, self._step, zero_points[1]),
         ]
+
+    def _whole(self, inputs: Tensor) -> Sequence[Tensor]:
+        """(n, I) -> (n, I) uint8 codes of 7 bits, one or two, the upper first."""
+        factor, shift = 1 / self._step, self._zero_point + 0.5
+        module = kernels()
+        if module is not None:
+            return module.codes_of(inputs.float().contiguous(), factor, shift, self._most)  # type: ignore[no-any-return]
+        steps = (inputs.float() * factor).add_(shift).clamp_(0, self._most)
+        if not self._is_wide:
+            return [steps.to(torch.uint8)]
+        upper = (steps / (_LEVELS + 1)).floor_()
+        lower = steps.sub_(upper * (_LEVELS + 1))
+        return [upper.to(torch.uint8), lower.to(torch.uint8)]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # it never changes

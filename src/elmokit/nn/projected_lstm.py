@@ -64,7 +64,7 @@ class ProjectedLSTM(nn.Module):
 
 
 def run_layers(
-    layers: Sequence[ProjectedLSTM], readings: Sequence[Reading]
+    layers: Sequence[ProjectedLSTM], readings: Sequence[Reading], num_threads: int | None = None
 ) -> list[tuple[Tensor, Tensor]]:
     """Runs layers that do not depend on each other, side by side: the two directions of one depth.
 
@@ -74,29 +74,44 @@ def run_layers(
     Args:
         layers: The layers, of one configuration.
         readings: What each reads.
+        num_threads: Threads of the CPU that they share; those of torch if absent.
 
     Returns:
         For each layer (N, D) outputs, and (B, H) the cell after each row's last step.
     """
+    num_threads = num_threads or torch.get_num_threads()
     computations = [
         functools.partial(run_steps, layer.config, layer.products, reading)
         for layer, reading in zip(layers, readings, strict=True)
         if layer.products is not None
     ]
     if computations:
-        return _run_at_once(layers[0].config, readings, computations)
-    flat: list[Any] = []
-    for layer, reading in zip(layers, readings, strict=True):
-        inputs = reading.inputs.to(layer.bias.dtype)
-        flat += [inputs, reading.h, reading.c, *layer.weights]
-    config, sizes = layers[0].config, tuple(reading.batch_sizes for reading in readings)
-    device = readings[0].inputs.device
+        return _run_at_once(layers[0].config, readings, computations, num_threads)
+    config, device = layers[0].config, readings[0].inputs.device
     autocast = torch.is_autocast_enabled(device.type)
     kind = torch.get_autocast_dtype(device.type) if autocast else layers[0].input_weight.dtype
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in flat):
-        results = _RunLayers.apply(config, kind, sizes, *flat)  # type: ignore[no-untyped-call]  # torch
+    sources = [
+        x
+        for layer, reading in zip(layers, readings, strict=True)
+        for x in (reading.inputs, reading.h, reading.c, *layer.weights)
+    ]
+    learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in sources)
+    if learns or device.type != "cpu":  # on a GPU, to look for distinct inputs is to wait
+        readings = [reading.spread() for reading in readings]
+    groups = [
+        (reading._replace(inputs=reading.inputs.to(layer.bias.dtype)), layer.weights)
+        for layer, reading in zip(layers, readings, strict=True)
+    ]
+    if learns:
+        sizes = tuple(reading.batch_sizes for reading in readings)
+        flat = [
+            x
+            for reading, weights in groups
+            for x in (reading.inputs, reading.h, reading.c, *weights)
+        ]
+        results = _RunLayers.apply(config, kind, sizes, num_threads, *flat)  # type: ignore[no-untyped-call]  # torch
         return list(zip(results[::2], results[1::2], strict=True))
-    runs = _run(config, kind, _grouped(sizes, flat), for_gradient=False)
+    runs = _run(config, kind, groups, num_threads, for_gradient=False)
     return [(trace.outputs, last_cells) for trace, last_cells in runs]
 
 
@@ -113,9 +128,10 @@ class _RunLayers(torch.autograd.Function):
         config: LSTMConfig,
         kind: torch.dtype,
         sizes: tuple[tuple[int, ...], ...],
+        num_threads: int,
         *flat: Any,
     ) -> tuple[Tensor, ...]:
-        runs = _run(config, kind, _grouped(sizes, flat), for_gradient=True)
+        runs = _run(config, kind, _grouped(sizes, flat), num_threads, for_gradient=True)
         ctx.settings = (config, kind, sizes, len(flat), [len(trace.gates) for trace, _ in runs])
         parts = [part for trace, _ in runs for part in (trace.outputs, trace.cells, *trace.gates)]
         ctx.save_for_backward(*flat, *parts)
@@ -139,12 +155,13 @@ class _RunLayers(torch.autograd.Function):
                     *gradients[2 * number : 2 * number + 2],
                 )
             )
-        found = _run_at_once(config, [reading for reading, _ in groups], computations)
-        return (None, None, None, *chain.from_iterable(found))
+        readings = [reading for reading, _ in groups]
+        found = _run_at_once(config, readings, computations, torch.get_num_threads())
+        return (None, None, None, None, *chain.from_iterable(found))
 
 
 def _run(
-    config: LSTMConfig, kind: torch.dtype, groups: _Groups, *, for_gradient: bool
+    config: LSTMConfig, kind: torch.dtype, groups: _Groups, num_threads: int, *, for_gradient: bool
 ) -> list[tuple[Trace, Tensor]]:
     computations = [
         functools.partial(
@@ -152,16 +169,19 @@ def _run(
         )
         for reading, weights in groups
     ]
-    return _run_at_once(config, [reading for reading, _ in groups], computations)
+    return _run_at_once(config, [reading for reading, _ in groups], computations, num_threads)
 
 
 def _run_at_once(
-    config: LSTMConfig, readings: Sequence[Reading], computations: Sequence[Callable[[], _T]]
+    config: LSTMConfig,
+    readings: Sequence[Reading],
+    computations: Sequence[Callable[[], _T]],
+    num_threads: int,
 ) -> list[_T]:
     """Runs the computations of independent layers, one for each reading."""
     rows = max(len(reading.h) for reading in readings)
     num_products = rows * config.cell_dim * config.projection_dim
-    return side_by_side(computations, readings[0].inputs.device, num_products)
+    return side_by_side(computations, readings[0].inputs.device, num_products, num_threads)
 
 
 def _grouped(sizes: Sequence[tuple[int, ...]], flat: Sequence[Any]) -> _Groups:

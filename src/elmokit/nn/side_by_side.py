@@ -1,12 +1,15 @@
 """Independent computations at once: on threads of a CPU, or on streams of a GPU."""
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+from elmokit.nn.threads import threads
 
 _T = TypeVar("_T")
 
@@ -17,7 +20,10 @@ cell of 512 and a projection of 128, or of 4 with 1024 and 128. The paper's size
 
 
 def side_by_side(
-    computations: Sequence[Callable[[], _T]], device: torch.device, num_products: int
+    computations: Sequence[Callable[[], _T]],
+    device: torch.device,
+    num_products: int,
+    num_threads: int,
 ) -> list[_T]:
     """Runs computations that need no graph, and returns their results in order.
 
@@ -32,15 +38,21 @@ def side_by_side(
         device: Where they compute.
         num_products: Multiplications that the largest step of one of them takes in its recurrence:
             rows * cell size * output width, to a factor.
+        num_threads: Threads of the CPU that they share.
     """
     if device.type == "cuda":
         return _on_streams(computations, device)
-    threads = torch.get_num_threads()
-    if device.type != "cpu" or threads < len(computations):
-        return [compute() for compute in computations]
-    if num_products < _FEW_PRODUCTS:
-        return _one_after_another(computations, threads)
-    share = threads // len(computations)
+    with threads(num_threads):
+        if device.type != "cpu" or num_threads < len(computations):
+            return [compute() for compute in computations]
+        if num_products < _FEW_PRODUCTS:
+            torch.set_num_threads(1)
+            return [compute() for compute in computations]
+        return _on_threads(computations, num_threads // len(computations))
+
+
+def _on_threads(computations: Sequence[Callable[[], _T]], share: int) -> list[_T]:
+    """Runs the first computation on this thread, each other one on a thread beside it."""
     inference = torch.is_inference_mode_enabled()
 
     def run(compute: Callable[[], _T]) -> _T:
@@ -48,20 +60,24 @@ def side_by_side(
         with torch.inference_mode(inference), torch.no_grad():
             return compute()
 
+    first, *others = computations
+    beside = [_workers(len(others), os.getpid()).submit(run, compute) for compute in others]
     try:
-        with ThreadPoolExecutor(len(computations)) as pool:
-            return list(pool.map(run, computations))
+        results = [run(first)]
     finally:
-        torch.set_num_threads(threads)
+        wait(beside)
+    return results + [future.result() for future in beside]
 
 
-def _one_after_another(computations: Sequence[Callable[[], _T]], threads: int) -> list[_T]:
-    """Runs computations on this thread alone; then there are as many threads as before."""
-    torch.set_num_threads(1)
-    try:
-        return [compute() for compute in computations]
-    finally:
-        torch.set_num_threads(threads)
+@functools.cache
+def _workers(count: int, process: int) -> ThreadPoolExecutor:
+    """Returns the same threads each time: a new one would first have to find memory of its own.
+
+    Args:
+        count: How many.
+        process: The process they are in; one that was forked has none yet.
+    """
+    return ThreadPoolExecutor(count, thread_name_prefix="elmokit")
 
 
 def _on_streams(computations: Sequence[Callable[[], _T]], device: torch.device) -> list[_T]:

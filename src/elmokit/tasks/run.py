@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 from elmokit.checkpoints.files import expanded
-from elmokit.embedding.computing import threads
 from elmokit.embedding.devices import find_device
 from elmokit.embedding.manifest import write_atomically
 from elmokit.errors import InputError, OutputError, disk_mend
+from elmokit.nn.threads import threads
 from elmokit.tasks import saved
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.elmo_at import FrozenLayers

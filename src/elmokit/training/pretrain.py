@@ -14,8 +14,8 @@ import torch
 
 from elmokit.checkpoints.files import expanded, reason
 from elmokit.checkpoints.tensorflow import OptimizerState
-from elmokit.embedding.computing import threads
 from elmokit.errors import OutputError, TrainingError
+from elmokit.nn.threads import threads
 from elmokit.training import checkpoint, run_directory
 from elmokit.training.build import structure
 from elmokit.training.config import TrainConfig
