@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -94,7 +95,8 @@ class Batch:
         if not sentences or not all(len(sentence) for sentence in sentences):
             raise InputError("a batch needs at least one sentence, each with its boundaries")
         lengths = torch.tensor([len(sentence) for sentence in sentences])
-        flat = torch.tensor(list(itertools.chain.from_iterable(sentences)))
+        read = np.fromiter(itertools.chain.from_iterable(sentences), np.int64, int(lengths.sum()))
+        flat = torch.from_numpy(read)
         caller_rows = torch.arange(len(sentences)) if rows is None else torch.tensor(rows)
         return cls._pack(flat, lengths, caller_rows, types)
 
