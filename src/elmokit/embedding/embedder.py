@@ -359,23 +359,13 @@ class Embedder:
         """
         batch_tokens = sys.maxsize if self.state == "carry" else self.batch_tokens
         for places in plan([len(row) for row in rows], batch_tokens):
-            sentences = [rows[place] for place in places]  # the longest first, as they are packed
-            yield places, self._vectors(sentences, places, selection, boundaries, pooling)
-
-    def _vectors(
-        self,
-        sentences: Sequence[Any],
-        places: Sequence[int],
-        selection: Selection,
-        boundaries: bool,
-        pooling: Pooling | None,
-    ) -> Tensor:
-        """Returns the vectors of sentences that run together, end to end or pooled."""
-        with computing(self.bilm.device):
-            batch, vectors = self.pack(sentences, places)
-            positions, lengths = batch.unpacked(boundaries=boundaries)
-            selected = selection.apply(self._run(batch, vectors), batch.flipped(), positions)
-            return pool(selected, lengths, pooling) if pooling else selected
+            with computing(self.bilm.device):
+                batch, vectors = self.pack([rows[place] for place in places], places)
+                positions, lengths = batch.unpacked(boundaries=boundaries)
+                vectors = selection.apply(self._run(batch, vectors), batch.flipped(), positions)
+                vectors = pool(vectors, lengths, pooling) if pooling else vectors
+            yield places, vectors  # the longest first, as they are packed
+            del vectors
 
     def pack(
         self, sentences: Sequence[Sequence[str]], places: Sequence[int] | None = None
