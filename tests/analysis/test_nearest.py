@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from builders import char_bilm, sentences_of_lengths
 from elmokit import Embedder
+from elmokit.analysis import indexing
 from elmokit.analysis.examples import unit
-from elmokit.analysis.index import Index, build_index
+from elmokit.analysis.index import Index
+from elmokit.analysis.indexing import build_index
 from elmokit.analysis.nearest import Table, TableWriter
 from elmokit.analysis.neighbors import find_neighbors, find_word
 from elmokit.errors import ConfigError, InputError, OutputError
@@ -136,6 +138,46 @@ def test_a_build_that_fails_leaves_the_old_index(emb, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert Index(tmp_path / "index").num_tokens == old.num_tokens
     assert build_index(emb, SENTENCES[:3], tmp_path / "index", overwrite=True).num_sentences == 3
+
+
+@pytest.mark.parametrize("change", ["nothing", "corpus", "model", "mark"])
+def test_a_build_that_was_cut_off_goes_on(emb, index, tmp_path, monkeypatch, change):
+    monkeypatch.setattr(indexing, "_SENTENCES_AT_ONCE", 2)
+    stream, read = Embedder.stream, []
+
+    def cut_off(self, sentences, layers):
+        for number, vectors in enumerate(stream(self, sentences, layers)):
+            if number == 5:
+                raise KeyboardInterrupt
+            yield vectors
+
+    def counted(self, sentences, layers):
+        for vectors in stream(self, sentences, layers):
+            read.append(vectors.shape[1])
+            yield vectors
+
+    monkeypatch.setattr(Embedder, "stream", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        build_index(emb, SENTENCES, tmp_path / "index")
+    part = tmp_path / "index.part"
+    assert part.is_dir()
+    monkeypatch.setattr(Embedder, "stream", counted)
+    sentences = [*SENTENCES, ["more"]] if change == "corpus" else SENTENCES
+    model = Embedder(char_bilm(seed=1)) if change == "model" else emb
+    if change == "mark":
+        (part / "begun.json").write_text("{")
+    built = build_index(model, sentences, tmp_path / "index")
+    skipped = 4 if change == "nothing" else 0
+    assert read == [len(sentence) for sentence in sentences[skipped:]]
+    assert not part.exists()
+    assert not (tmp_path / "index" / "begun.json").exists()
+    if change in ("nothing", "mark"):
+        for layer in index.layers:
+            for name in (f"layer{layer}.float16.npy", f"layer{layer}.int8.npy"):
+                found, right = np.load(built.folder / name), np.load(index.folder / name)
+                assert np.abs(found.astype(float) - right).max() <= (1 if "int8" in name else 1e-3)
+            error = built._manifest["errors"][f"layer{layer}"]
+            assert error == pytest.approx(index._manifest["errors"][f"layer{layer}"], rel=0.05)
 
 
 @pytest.mark.parametrize("damage", ["manifest", "table", "missing", "version"])

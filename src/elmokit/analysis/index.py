@@ -8,90 +8,25 @@ Letters: N tokens, U word types, R sentences, D projection width.
 """
 
 import contextlib
-import itertools
 import json
 import logging
-import shutil
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.examples import Array, unit
-from elmokit.analysis.nearest import Table, TableWriter
+from elmokit.analysis.examples import Array
+from elmokit.analysis.nearest import Table
 from elmokit.embedding.embedder import Embedder
-from elmokit.embedding.manifest import sync_directory, write_atomically
-from elmokit.embedding.place import disk_errors
-from elmokit.embedding.progress import Progress
-from elmokit.errors import ConfigError, InputError, OutputError
+from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.fingerprint import fingerprint
 
 logger = logging.getLogger(__name__)
 
-_VERSION = 1
-_MANIFEST, _TYPES, _TOKENS, _OFFSETS = "manifest.json", "types.json", "tokens.npy", "offsets.npy"
-_TYPES_AT_ONCE = 4_096
-
-
-def build_index(
-    emb: Embedder,
-    sentences: Iterable[Sequence[str]],
-    folder: Path,
-    *,
-    overwrite: bool = False,
-) -> "Index":
-    """Embeds a corpus and writes its index, whole or not at all.
-
-    Args:
-        emb: The model, with state fresh.
-        sentences: The corpus; its words are kept in memory, as numbers.
-        folder: The folder to make.
-        overwrite: Replace an index that is there.
-
-    Raises:
-        OutputError: The folder is taken, or the disk is full.
-        InputError: There is no token.
-    """
-    check_index_place(folder, overwrite=overwrite)
-    types: dict[str, int] = {}
-    tokens, offsets = array("i"), array("q", [0])
-    for sentence in sentences:
-        tokens.extend(types.setdefault(word, len(types)) for word in sentence)
-        offsets.append(len(tokens))
-    if not tokens:
-        raise InputError("index: the corpus holds not a single token")
-    part = folder.with_name(f"{folder.name}.part")
-    with disk_errors(folder, "or give another folder"):
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
-        try:
-            _write(emb, list(types), np.array(tokens), np.array(offsets), part)
-            if folder.exists():
-                shutil.rmtree(folder)
-            part.rename(folder)
-            sync_directory(folder.parent)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-    return Index(folder)
-
-
-def check_index_place(folder: Path, *, overwrite: bool) -> None:
-    """Refuses a place for an index before anything is computed.
-
-    Raises:
-        OutputError: Something is there that is no index, or an index that may not be replaced.
-    """
-    if not folder.parent.is_dir():
-        raise OutputError(f"{folder}: there is no folder {folder.parent}; create it first")
-    if not folder.exists() and not folder.is_symlink():
-        return
-    if not (folder / _MANIFEST).is_file():
-        raise OutputError(f"{folder}: is in the way, and is no index; give another folder")
-    if not overwrite:
-        raise OutputError(f"{folder}: exists; use --overwrite to make it again, or another folder")
+VERSION = 1
+MANIFEST, TYPES, TOKENS, OFFSETS = "manifest.json", "types.json", "tokens.npy", "offsets.npy"
 
 
 class Index:
@@ -111,22 +46,22 @@ class Index:
         """
         self.folder = folder
         try:
-            manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise InputError(
                 f"{folder}: is no index; make one with elmo analyze index CORPUS {folder}"
             ) from None
         with self._reading():
-            if manifest["version"] != _VERSION:
+            if manifest["version"] != VERSION:
                 raise InputError(
                     f"{folder}: is an index of version {manifest['version']}, this elmokit reads "
-                    f"{_VERSION}; make it anew"
+                    f"{VERSION}; make it anew"
                 )
             self._manifest: dict[str, Any] = manifest
             self.layers: tuple[int, ...] = tuple(manifest["layers"])
-            self.types: list[str] = json.loads((folder / _TYPES).read_text(encoding="utf-8"))
-            self._tokens: NDArray[np.int32] = np.load(folder / _TOKENS, mmap_mode="r")
-            self._offsets: NDArray[np.int64] = np.load(folder / _OFFSETS)
+            self.types: list[str] = json.loads((folder / TYPES).read_text(encoding="utf-8"))
+            self._tokens: NDArray[np.int32] = np.load(folder / TOKENS, mmap_mode="r")
+            self._offsets: NDArray[np.int64] = np.load(folder / OFFSETS)
             self._static = Table(folder, "types", manifest["errors"]["types"])
             self._tables = {
                 layer: Table(folder, f"layer{layer}", manifest["errors"][f"layer{layer}"])
@@ -195,49 +130,3 @@ def static_vectors(emb: Embedder, words: Sequence[str]) -> Array:
     """Returns the context-free vectors of distinct words, (U, D) float32."""
     vectors: Array = emb.type_vectors(words).float().cpu().numpy()
     return vectors
-
-
-def _write(
-    emb: Embedder,
-    types: list[str],
-    tokens: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    folder: Path,
-) -> None:
-    layers = contextual_layers(emb)
-    np.save(folder / _TOKENS, tokens)
-    np.save(folder / _OFFSETS, offsets)
-    write_atomically(folder / _TYPES, json.dumps(types).encode())
-    errors = {"types": _write_types(emb, types, folder)}
-    writers = [TableWriter(folder, f"layer{i}", (len(tokens), emb.dim)) for i in layers]
-    sentences = (
-        [types[i] for i in tokens[start:end]] for start, end in itertools.pairwise(offsets)
-    )
-    with Progress(len(tokens)) as progress:
-        for vectors in emb.stream(sentences, layers):  # (K, T, 2D)
-            for writer, rows in zip(writers, vectors, strict=True):
-                writer.add(unit(rows))
-            progress.advance(vectors.shape[1])
-    errors |= {
-        f"layer{layer}": writer.close() for layer, writer in zip(layers, writers, strict=True)
-    }
-    manifest = {
-        "version": _VERSION,
-        "model_name": emb.bilm.title,
-        "model_sha256": fingerprint(emb.bilm),
-        "layers": layers,
-        "dim": emb.dim,
-        "sentences": len(offsets) - 1,
-        "tokens": len(tokens),
-        "types": len(types),
-        "errors": errors,
-    }
-    write_atomically(folder / _MANIFEST, json.dumps(manifest, indent=1).encode())
-
-
-def _write_types(emb: Embedder, types: Sequence[str], folder: Path) -> float:
-    width = emb.bilm.config.lstm.projection_dim
-    writer = TableWriter(folder, "types", (len(types), width))
-    for start in range(0, len(types), _TYPES_AT_ONCE):
-        writer.add(unit(static_vectors(emb, types[start : start + _TYPES_AT_ONCE])))
-    return writer.close()

@@ -7,7 +7,7 @@ Letters: N rows, W width.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,12 +23,23 @@ _ROWS = 65_536
 class TableWriter:
     """Writes a table of a size known before, some rows after another."""
 
-    def __init__(self, folder: Path, name: str, shape: tuple[int, int]) -> None:
-        self._exact = _created(folder / f"{name}.float16.npy", np.float16, shape)
-        self._codes = _created(folder / f"{name}.int8.npy", np.int8, shape)
-        self._steps = _created(folder / f"{name}.steps.npy", np.float32, shape[:1])
-        self._done = 0
-        self._error = 0.0
+    def __init__(
+        self, folder: Path, name: str, shape: tuple[int, int], done: int = 0, error: float = 0.0
+    ) -> None:
+        """Makes the table, or opens it again.
+
+        Args:
+            folder: Where its files are.
+            name: What they are called.
+            shape: (N, W)
+            done: Rows that are in it, from an earlier writer.
+            error: What that writer's `flush` returned with them.
+        """
+        self._exact = _opened(folder / f"{name}.float16.npy", np.float16, shape, anew=not done)
+        self._codes = _opened(folder / f"{name}.int8.npy", np.int8, shape, anew=not done)
+        self._steps = _opened(folder / f"{name}.steps.npy", np.float32, shape[:1], anew=not done)
+        self._done = done
+        self._error = error
 
     def add(self, vectors: Array) -> None:
         """Adds unit vectors, (n, W)."""
@@ -42,13 +53,17 @@ class TableWriter:
         if len(lost):
             self._error = max(self._error, float(np.linalg.norm(lost, axis=1).max()))
 
-    def close(self) -> float:
-        """Writes it all to disk; returns the greatest distance of a row to its codes."""
-        assert self._done == len(self._steps)
+    def flush(self) -> float:
+        """Brings what was added to disk; returns the greatest distance of a row to its codes."""
         for table in (self._exact, self._codes, self._steps):
             assert isinstance(table, np.memmap)
             table.flush()
         return self._error
+
+    def close(self) -> float:
+        """The same once all rows were added."""
+        assert self._done == len(self._steps)
+        return self.flush()
 
 
 class Table:
@@ -124,5 +139,6 @@ def _coded(vectors: Array) -> tuple[NDArray[np.int8], Array]:
     return np.rint(vectors / steps[:, None]).astype(np.int8), steps
 
 
-def _created(path: Path, dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
-    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+def _opened(path: Path, dtype: type, shape: tuple[int, ...], *, anew: bool) -> NDArray[Any]:
+    mode: Literal["w+", "r+"] = "w+" if anew else "r+"
+    return np.lib.format.open_memmap(path, mode=mode, dtype=dtype, shape=shape)

@@ -210,7 +210,7 @@ def probe(settings: ProbeSettings) -> None:
 def index(settings: IndexSettings) -> None:
     """Makes an index and says what is in it."""
     from elmokit.analysis.examples import read_sentences
-    from elmokit.analysis.index import build_index, check_index_place
+    from elmokit.analysis.indexing import build_index, check_index_place
     from elmokit.embedding.embedder import Embedder
 
     check_index_place(settings.index, overwrite=settings.overwrite)

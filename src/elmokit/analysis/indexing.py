@@ -1,0 +1,211 @@
+"""Building an index of every token of a corpus; what is cut off goes on where it was."""
+
+import hashlib
+import itertools
+import json
+import logging
+import shutil
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.analysis.examples import unit
+from elmokit.analysis.index import (
+    MANIFEST,
+    OFFSETS,
+    TOKENS,
+    TYPES,
+    VERSION,
+    Index,
+    contextual_layers,
+    static_vectors,
+)
+from elmokit.analysis.nearest import TableWriter
+from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.manifest import sync_directory, write_atomically
+from elmokit.embedding.place import disk_errors
+from elmokit.embedding.progress import Progress
+from elmokit.errors import InputError, OutputError
+from elmokit.tasks.fingerprint import fingerprint
+
+logger = logging.getLogger(__name__)
+
+_BEGUN = "begun.json"
+"""In the folder of an unfinished index: what it is of, and how far it is."""
+_TYPES_AT_ONCE = 4_096
+_SENTENCES_AT_ONCE = 10_000
+"""After so many the tables are brought to disk, and count as done."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Corpus:
+    """A corpus as numbers."""
+
+    types: list[str]
+    """U word types."""
+    tokens: NDArray[np.int32]
+    """(N,)"""
+    offsets: NDArray[np.int64]
+    """(R + 1,) where each sentence begins, and the end."""
+
+    @classmethod
+    def read(cls, sentences: Iterable[Sequence[str]]) -> "_Corpus":
+        types: dict[str, int] = {}
+        tokens, offsets = array("i"), array("q", [0])
+        for sentence in sentences:
+            tokens.extend(types.setdefault(word, len(types)) for word in sentence)
+            offsets.append(len(tokens))
+        if not tokens:
+            raise InputError("index: the corpus holds not a single token")
+        return cls(list(types), np.array(tokens), np.array(offsets))
+
+    def sentences(self, first: int) -> Iterator[list[str]]:
+        for start, end in itertools.pairwise(self.offsets[first:]):
+            yield [self.types[i] for i in self.tokens[start:end]]
+
+    def digest(self) -> str:
+        digest = hashlib.sha256(json.dumps(self.types).encode())
+        digest.update(self.tokens.data)
+        digest.update(self.offsets.data)
+        return digest.hexdigest()
+
+
+@dataclass(slots=True)
+class _Begun:
+    """How far an unfinished index is."""
+
+    corpus_sha256: str
+    model_sha256: str
+    sentences: int = 0
+    errors: dict[str, float] = field(default_factory=dict)
+    """Of the tables of the layers; see `TableWriter`."""
+
+    @classmethod
+    def load(cls, part: Path, corpus: _Corpus, emb: Embedder) -> "_Begun":
+        """Returns what an earlier call left for the same corpus and model, or a beginning."""
+        fresh = cls(corpus.digest(), fingerprint(emb.bilm))
+        try:
+            found = cls(**json.loads((part / _BEGUN).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return fresh
+        same = (found.corpus_sha256, found.model_sha256)
+        return found if same == (fresh.corpus_sha256, fresh.model_sha256) else fresh
+
+    def save(self, part: Path) -> None:
+        content = {name: getattr(self, name) for name in self.__slots__}
+        write_atomically(part / _BEGUN, json.dumps(content).encode())
+
+
+def build_index(
+    emb: Embedder,
+    sentences: Iterable[Sequence[str]],
+    folder: Path,
+    *,
+    overwrite: bool = False,
+) -> Index:
+    """Embeds a corpus and writes its index, whole or not at all.
+
+    What is cut off stays in a folder beside, `NAME.part`; the next call with the same corpus and
+    model goes on with it.
+
+    Args:
+        emb: The model, with state fresh.
+        sentences: The corpus; its words are kept in memory, as numbers.
+        folder: The folder to make.
+        overwrite: Replace an index that is there.
+
+    Raises:
+        OutputError: The folder is taken, or the disk is full.
+        InputError: There is no token.
+    """
+    check_index_place(folder, overwrite=overwrite)
+    corpus = _Corpus.read(sentences)
+    part = folder.with_name(f"{folder.name}.part")
+    with disk_errors(folder, "or give another folder"):
+        try:
+            _write(emb, corpus, _Begun.load(part, corpus, emb), part)
+            if folder.exists():
+                shutil.rmtree(folder)
+            part.rename(folder)
+            sync_directory(folder.parent)
+        except KeyboardInterrupt:
+            logger.info("%s: what is done is kept; the same command goes on with it", part)
+            raise
+        except OSError:
+            shutil.rmtree(part, ignore_errors=True)  # the disk may be full of it
+            raise
+    return Index(folder)
+
+
+def check_index_place(folder: Path, *, overwrite: bool) -> None:
+    """Refuses a place for an index before anything is computed.
+
+    Raises:
+        OutputError: Something is there that is no index, or an index that may not be replaced.
+    """
+    if not folder.parent.is_dir():
+        raise OutputError(f"{folder}: there is no folder {folder.parent}; create it first")
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not (folder / MANIFEST).is_file():
+        raise OutputError(f"{folder}: is in the way, and is no index; give another folder")
+    if not overwrite:
+        raise OutputError(f"{folder}: exists; use --overwrite to make it again, or another folder")
+
+
+def _write(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> None:
+    if not begun.sentences:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+    np.save(part / TOKENS, corpus.tokens)
+    np.save(part / OFFSETS, corpus.offsets)
+    write_atomically(part / TYPES, json.dumps(corpus.types).encode())
+    errors = {"types": _write_types(emb, corpus.types, part)}
+    errors |= _write_layers(emb, corpus, begun, part)
+    manifest = {
+        "version": VERSION,
+        "model_name": emb.bilm.title,
+        "model_sha256": begun.model_sha256,
+        "layers": contextual_layers(emb),
+        "dim": emb.dim,
+        "sentences": len(corpus.offsets) - 1,
+        "tokens": len(corpus.tokens),
+        "types": len(corpus.types),
+        "errors": errors,
+    }
+    write_atomically(part / MANIFEST, json.dumps(manifest, indent=1).encode())
+    (part / _BEGUN).unlink(missing_ok=True)
+
+
+def _write_layers(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> dict[str, float]:
+    """Writes the tables of the layers from where they were cut off; returns their errors."""
+    layers = contextual_layers(emb)
+    shape, done = (len(corpus.tokens), emb.dim), int(corpus.offsets[begun.sentences])
+    if done:
+        logger.info("%s: %s tokens are done; going on", part, f"{done:,}")
+    writers = {
+        f"layer{i}": TableWriter(part, f"layer{i}", shape, done, begun.errors.get(f"layer{i}", 0.0))
+        for i in layers
+    }
+    with Progress(len(corpus.tokens), done) as progress:
+        for vectors in emb.stream(corpus.sentences(begun.sentences), layers):  # (K, T, 2D)
+            for writer, rows in zip(writers.values(), vectors, strict=True):
+                writer.add(unit(rows))
+            progress.advance(vectors.shape[1])
+            begun.sentences += 1
+            if begun.sentences % _SENTENCES_AT_ONCE == 0:
+                begun.errors = {name: writer.flush() for name, writer in writers.items()}
+                begun.save(part)
+    return {name: writer.close() for name, writer in writers.items()}
+
+
+def _write_types(emb: Embedder, types: Sequence[str], folder: Path) -> float:
+    width = emb.bilm.config.lstm.projection_dim
+    writer = TableWriter(folder, "types", (len(types), width))
+    for start in range(0, len(types), _TYPES_AT_ONCE):
+        writer.add(unit(static_vectors(emb, types[start : start + _TYPES_AT_ONCE])))
+    return writer.close()
