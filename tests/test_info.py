@@ -88,8 +88,12 @@ def test_the_card_is_told(tmp_path):
 
 
 def test_a_softmax_is_told(tmp_path):
-    facts = describe(saved(softmax_bilm(), tmp_path / "m"))
+    bilm = softmax_bilm()
+    facts = describe(saved(bilm, tmp_path / "m"))
     assert facts["softmax"] == "over 4 words"
+    own = sum(parameter.numel() for parameter in bilm.network.parameters())
+    rows = 4 * (bilm.config.lstm.projection_dim + 1)
+    assert facts["parameters"] == f"{own:,} and {rows} in the softmax"
 
 
 def test_the_share_of_untrained_bytes_is_told(tmp_path):

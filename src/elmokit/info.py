@@ -30,7 +30,7 @@ def describe(source: str | os.PathLike[str]) -> dict[str, str]:
         "files": ", ".join(found.files),
         "not read": ", ".join(found.unused),
         **_shape(bilm.config),
-        "parameters": f"{sum(parameter.numel() for parameter in bilm.parameters()):,}",
+        "parameters": _parameters(bilm),
         "input": _input(bilm),
         "word list": _word_list(bilm),
         "softmax": _softmax(bilm.config),
@@ -74,6 +74,14 @@ def _shape(config: BiLMConfig) -> dict[str, str]:
         "mean, top or one layer; T tokens",
         "LSTM layers": ", ".join(parts),
     }
+
+
+def _parameters(bilm: BiLM) -> str:
+    own, softmax = (
+        sum(parameter.numel() for parameter in module.parameters()) if module is not None else 0
+        for module in (bilm.network, bilm.softmax)
+    )
+    return f"{own:,} and {softmax:,} in the softmax" if softmax else f"{own:,}"
 
 
 def _input(bilm: BiLM) -> str:

@@ -202,5 +202,7 @@ def test_the_word_in_the_sentence():
     assert find_word(tokens, "bank", 2) == 4
     with pytest.raises(InputError, match="'Bank' is no token of the sentence"):
         find_word(tokens, "Bank")
+    with pytest.raises(InputError, match="sentence: has no token"):
+        find_word([], "bank")
     with pytest.raises(InputError, match="occurrence: 3 of 'bank', which stands there 2x"):
         find_word(tokens, "bank", 3)

@@ -110,6 +110,8 @@ def find_word(tokens: Sequence[str], word: str, occurrence: int = 1) -> int:
     Raises:
         InputError: The sentence has not so many of it.
     """
+    if not tokens:
+        raise InputError("sentence: has no token; give some between white space, in quotes")
     places = [place for place, token in enumerate(tokens) if token == word]
     if not places:
         raise InputError(

@@ -172,9 +172,9 @@ def project(vectors: Array, projection: Projection) -> Array:
         with needed("umap", install="umap-learn"):
             import umap
         neighbors = min(15, len(vectors) - 1)
-        points = umap.UMAP(n_neighbors=neighbors, metric="cosine", random_state=0).fit_transform(
-            vectors
-        )
+        points = umap.UMAP(
+            n_neighbors=neighbors, metric="cosine", random_state=0, n_jobs=1
+        ).fit_transform(vectors)
     else:
         centred = vectors - vectors.mean(axis=0)
         _, _, axes = np.linalg.svd(centred, full_matrices=False)

@@ -91,6 +91,8 @@ class EvalSettings:
     """A setting of the model's data, such as data.column=2; may be repeated."""
     device: str = "auto"
     """cpu, cuda, ...; auto takes a GPU if there is one."""
+    overwrite: bool = False
+    """Replace existing results once there are new ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,7 @@ def evaluate(settings: EvalSettings) -> None:
     from elmokit.tasks.run import evaluate_file
 
     trained = _load(settings)
-    results = evaluate_file(trained, settings.data, settings.output)
+    results = evaluate_file(trained, settings.data, settings.output, overwrite=settings.overwrite)
     if settings.output is None:
         for line in json.dumps(results, indent=1).splitlines():
             say(line)

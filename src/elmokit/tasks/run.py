@@ -102,18 +102,23 @@ def train(task: Task[Any, Any], config: TaskConfig, *, resume: bool = False) -> 
     return results
 
 
-def evaluate_file(trained: Trained, source: str, output: Path | None = None) -> dict[str, Any]:
+def evaluate_file(
+    trained: Trained, source: str, output: Path | None = None, *, overwrite: bool = False
+) -> dict[str, Any]:
     """Scores a trained model on a file.
 
     Args:
         trained: The model.
         source: The examples, in the task's format.
         output: A JSON file for the results.
+        overwrite: Replace a file that is there.
 
     Raises:
         InputError: The examples cannot be read, or have labels that training has not.
-        OutputError: The results cannot be written.
+        OutputError: The results are there, or cannot be written.
     """
+    if output is not None:
+        _check_output(output, overwrite=overwrite)
     task, config, lists = trained.task, trained.config, trained.lists
     with threads(config.threads):
         reading = task.read(source, config, "eval", lists)
@@ -157,10 +162,7 @@ def predict_file(
         InputError: The source cannot be read.
         OutputError: The output is there, or cannot be written.
     """
-    if output.exists() and not overwrite:
-        raise OutputError(f"{output}: exists; give another file, or --overwrite")
-    if not output.parent.is_dir():
-        raise OutputError(f"{output}: its folder does not exist; make it first")
+    _check_output(output, overwrite=overwrite)
     task, config, lists = trained.task, trained.config, trained.lists
     with threads(config.threads):
         reading = task.read(source, config, "predict", lists, format)
@@ -168,6 +170,13 @@ def predict_file(
         lines = task.write(reading, predictions, config, lists, format)
         _write(output, "".join(f"{line}\n" for line in lines))
     return len(reading.items)
+
+
+def _check_output(output: Path, *, overwrite: bool) -> None:
+    if output.exists() and not overwrite:
+        raise OutputError(f"{output}: exists; give another file, or --overwrite")
+    if not output.parent.is_dir():
+        raise OutputError(f"{output}: its folder does not exist; make it first")
 
 
 def _fit(

@@ -129,7 +129,12 @@ def _load(text: str, name: str) -> list[Any]:
         ) from None
     except (ValueError, RecursionError) as error:  # a number of too many digits, too many brackets
         raise InputError(f"{name}: not JSON that can be read ({error})") from None
-    return _field(_checked(document, dict, name), "data", list, name)
+    articles = document.get("data") if isinstance(document, dict) else None
+    if not isinstance(articles, list):
+        raise InputError(
+            f'{name}: is not of SQuAD\'s format, an object with a list "data"; give such a file'
+        )
+    return articles
 
 
 def _pieces(articles: list[Any], name: str, cutting: Cutting) -> Iterator[Piece]:

@@ -112,7 +112,8 @@ class RoleColumns:
         if len(first) < least:
             raise InputError(
                 f"{self._name}: line {number}: found {len(first)} columns, expected {least} or "
-                "more; set data.format, or data.predicate_column"
+                "more; set data.format or data.predicate_column, or leave the sentence out with "
+                "--skip-bad"
             )
         for number, row in rows:
             where = f"{self._name}: line {number}"
