@@ -53,7 +53,7 @@ DATA_SETS = (
     DataSet(name="conll2002-es", task="ner", title="CoNLL-2002, Spanish", cap=None, full_epochs=9),
     DataSet(name="ewt-upos", task="tag", title="EWT, UPOS", cap=1000, full_epochs=4),
     DataSet(name="conll2000", task="tag", title="CoNLL-2000, chunks", cap=1000, full_epochs=4),
-    DataSet(name="sst5", task="sentiment", title="SST-5", cap=2000, full_epochs=6, paper=0.068),
+    DataSet(name="sst5", task="sentiment", title="SST-5", cap=20000, full_epochs=3, paper=0.068),
     DataSet(name="polarity", task="classify", title="Polarity", cap=1500, full_epochs=6),
     DataSet(name="trec", task="classify", title="TREC, coarse", cap=1000, full_epochs=10),
     DataSet(name="snli", task="entailment", title="SNLI", cap=2000, full_epochs=5, paper=0.058),

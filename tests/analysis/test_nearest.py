@@ -16,6 +16,7 @@ from elmokit.analysis.index import Index
 from elmokit.analysis.indexing import build_index
 from elmokit.analysis.nearest import Table, TableWriter
 from elmokit.analysis.neighbors import find_neighbors, find_word
+from elmokit.embedding.place import claim
 from elmokit.errors import ConfigError, InputError, OutputError
 
 SENTENCES = [
@@ -140,44 +141,129 @@ def test_a_build_that_fails_leaves_the_old_index(emb, tmp_path, monkeypatch):
     assert build_index(emb, SENTENCES[:3], tmp_path / "index", overwrite=True).num_sentences == 3
 
 
-@pytest.mark.parametrize("change", ["nothing", "corpus", "model", "mark"])
-def test_a_build_that_was_cut_off_goes_on(emb, index, tmp_path, monkeypatch, change):
-    monkeypatch.setattr(indexing, "_SENTENCES_AT_ONCE", 2)
-    stream, read = Embedder.stream, []
+@pytest.fixture
+def cut_off(emb, tmp_path, monkeypatch):
+    """Cuts a build off after five sentences; returns the folder of parts."""
 
-    def cut_off(self, sentences, layers):
-        for number, vectors in enumerate(stream(self, sentences, layers)):
-            if number == 5:
-                raise KeyboardInterrupt
-            yield vectors
+    def build(ending):
+        stream = Embedder.stream
+
+        def cut(self, sentences, layers):
+            for number, vectors in enumerate(stream(self, sentences, layers)):
+                if number == 5:
+                    raise ending
+                yield vectors
+
+        with monkeypatch.context() as patch:
+            patch.setattr(indexing, "_SENTENCES_AT_ONCE", 2)
+            patch.setattr(Embedder, "stream", cut)
+            with pytest.raises(type(ending)):
+                build_index(emb, SENTENCES, tmp_path / "index")
+        return tmp_path / "index.parts"
+
+    return build
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The lengths of the sentences that are embedded from now on."""
+    lengths, stream = [], Embedder.stream
 
     def counted(self, sentences, layers):
         for vectors in stream(self, sentences, layers):
-            read.append(vectors.shape[1])
+            lengths.append(vectors.shape[1])
             yield vectors
 
-    monkeypatch.setattr(Embedder, "stream", cut_off)
-    with pytest.raises(KeyboardInterrupt):
-        build_index(emb, SENTENCES, tmp_path / "index")
-    part = tmp_path / "index.part"
-    assert part.is_dir()
     monkeypatch.setattr(Embedder, "stream", counted)
-    sentences = [*SENTENCES, ["more"]] if change == "corpus" else SENTENCES
-    model = Embedder(char_bilm(seed=1)) if change == "model" else emb
-    if change == "mark":
-        (part / "begun.json").write_text("{")
-    built = build_index(model, sentences, tmp_path / "index")
-    skipped = 4 if change == "nothing" else 0
-    assert read == [len(sentence) for sentence in sentences[skipped:]]
+    return lengths
+
+
+@pytest.mark.parametrize(("ending", "kept"), [(KeyboardInterrupt(), 5), (SystemExit(), 4)])
+def test_a_build_that_was_cut_off_goes_on(emb, index, tmp_path, cut_off, read, ending, kept):
+    part = cut_off(ending)
+    read.clear()
+    built = build_index(emb, SENTENCES, tmp_path / "index")
+    assert read == [len(sentence) for sentence in SENTENCES[kept:]]
     assert not part.exists()
-    assert not (tmp_path / "index" / "begun.json").exists()
-    if change in ("nothing", "mark"):
-        for layer in index.layers:
-            for name in (f"layer{layer}.float16.npy", f"layer{layer}.int8.npy"):
-                found, right = np.load(built.folder / name), np.load(index.folder / name)
-                assert np.abs(found.astype(float) - right).max() <= (1 if "int8" in name else 1e-3)
-            error = built._manifest["errors"][f"layer{layer}"]
-            assert error == pytest.approx(index._manifest["errors"][f"layer{layer}"], rel=0.05)
+    assert {path.name for path in built.folder.iterdir()} == {
+        path.name for path in index.folder.iterdir()
+    }
+    for layer in index.layers:
+        for kind in ("float16", "int8"):
+            name = f"layer{layer}.{kind}.npy"
+            found, right = np.load(built.folder / name), np.load(index.folder / name)
+            assert np.abs(found.astype(float) - right).max() <= (1 if kind == "int8" else 1e-3)
+        error = built._manifest["errors"][f"layer{layer}"]
+        assert error == pytest.approx(index._manifest["errors"][f"layer{layer}"], rel=0.05)
+
+
+def _damage(part, change):
+    table, mark = part / "layer1.float16.npy", part / "begun.json"
+    begun = json.loads(mark.read_text())
+    if change == "no table":
+        table.unlink()
+    elif change == "empty table":
+        table.write_bytes(b"")
+    elif change == "short table":
+        table.write_bytes(table.read_bytes()[:-7])
+    elif change == "other table":
+        np.save(table, np.load(table).astype(np.float32))
+    else:
+        changes = {
+            "text": "{",
+            "deep": "[" * 100_000,
+            "list": "[]",
+            "count": json.dumps(begun | {"sentences": "2"}),
+            "fraction": json.dumps(begun | {"sentences": 2.5}),
+            "below": json.dumps(begun | {"sentences": -1}),
+            "beyond": json.dumps(begun | {"sentences": 9999}),
+            "errors": json.dumps(begun | {"errors": None}),
+            "error": json.dumps(begun | {"errors": {"layer1": "a"}}),
+            "key": json.dumps(begun | {"more": 1}),
+        }
+        mark.write_text(changes[change])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *("no table", "empty table", "short table", "other table"),
+        *("text", "deep", "list", "count", "fraction", "below", "beyond", "errors", "error", "key"),
+    ],
+)
+def test_a_damaged_build_starts_afresh(emb, tmp_path, cut_off, read, change):
+    _damage(cut_off(SystemExit()), change)
+    read.clear()
+    assert build_index(emb, SENTENCES, tmp_path / "index").num_sentences == len(SENTENCES)
+    assert len(read) == len(SENTENCES)
+
+
+@pytest.mark.parametrize("change", ["corpus", "model", "precision"])
+def test_a_build_of_something_else_starts_afresh(emb, tmp_path, cut_off, read, change):
+    cut_off(SystemExit())
+    sentences = [*SENTENCES, ["more"]] if change == "corpus" else SENTENCES
+    other = Embedder(char_bilm(seed=int(change == "model")))
+    if change == "precision":
+        other.precision = "int8"
+    read.clear()
+    build_index(other, sentences, tmp_path / "index")
+    assert len(read) == len(sentences)
+
+
+def test_the_folder_of_parts_is_claimed(emb, tmp_path):
+    with claim(tmp_path / "index"), pytest.raises(OutputError, match="another process"):
+        build_index(emb, SENTENCES, tmp_path / "index")
+    (tmp_path / "index.parts" / "thesis.txt").write_text("")
+    with pytest.raises(OutputError, match=r"is needed, but holds thesis\.txt"):
+        build_index(emb, SENTENCES, tmp_path / "index")
+
+
+def test_an_index_behind_a_link_is_replaced(emb, tmp_path):
+    build_index(emb, SENTENCES, tmp_path / "real")
+    (tmp_path / "index").symlink_to(tmp_path / "real")
+    assert build_index(emb, SENTENCES[:3], tmp_path / "index", overwrite=True).num_sentences == 3
+    assert Index(tmp_path / "real").num_sentences == 3
+    assert {path.name for path in tmp_path.iterdir()} == {"real", "index"}
 
 
 @pytest.mark.parametrize("damage", ["manifest", "table", "missing", "version"])

@@ -57,6 +57,16 @@ def test_distinct_inputs_and_their_places_are_read_as_inputs(monkeypatch, produc
         torch.testing.assert_close(got, right, rtol=1e-5, atol=1e-6)
 
 
+def test_a_state_may_be_a_view():
+    module, reading = layer_and_reading()
+    module.use_products(lambda name, weight, bias: MeasuringProduct(weight, bias), "it")
+    (expected,) = run_layers([module], [reading])
+    turned = reading._replace(h=reading.h.t().contiguous().t(), c=reading.c.t().contiguous().t())
+    (found,) = run_layers([module], [turned])
+    for got, right in zip(found, expected, strict=True):
+        torch.testing.assert_close(got, right, rtol=1e-5, atol=1e-6)
+
+
 def test_distinct_inputs_are_multiplied_once():
     module, reading = layer_and_reading()
     seen = []

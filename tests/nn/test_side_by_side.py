@@ -2,6 +2,7 @@ import contextlib
 import functools
 import itertools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -39,6 +40,21 @@ def test_threads_are_those_given_and_not_those_in_use(two_threads):
     threads = side_by_side([torch.get_num_threads] * 2, CPU, MANY, 4)
     assert threads == [2, 2]
     assert torch.get_num_threads() == 1
+
+
+def test_callers_on_several_threads_do_not_wait_for_each_other(two_threads):
+    together = threading.Barrier(4, timeout=30)
+    with ThreadPoolExecutor(2) as callers:
+        runs = [callers.submit(side_by_side, [together.wait] * 2, CPU, MANY, 2) for _ in range(2)]
+        assert sorted(place for run in runs for place in run.result()) == [0, 1, 2, 3]
+
+
+def test_autocast_of_the_caller_changes_nothing(two_threads):
+    with torch.autocast("cpu", torch.bfloat16):
+        for number in (1, 2):
+            product = functools.partial(torch.mm, torch.ones(2, 2), torch.ones(2, 2))
+            found = side_by_side([product] * 2, CPU, MANY, number)
+            assert [result.dtype for result in found] == [torch.float32] * 2
 
 
 def test_a_forked_process_has_threads_of_its_own(two_threads, monkeypatch):

@@ -9,7 +9,6 @@ Letters: N tokens, U word types, R sentences, D projection width.
 
 import contextlib
 import json
-import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,6 @@ from elmokit.analysis.nearest import Table
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.fingerprint import fingerprint
-
-logger = logging.getLogger(__name__)
 
 VERSION = 1
 MANIFEST, TYPES, TOKENS, OFFSETS = "manifest.json", "types.json", "tokens.npy", "offsets.npy"

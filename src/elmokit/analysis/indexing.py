@@ -1,9 +1,11 @@
 """Building an index of every token of a corpus; what is cut off goes on where it was."""
 
+import errno
 import hashlib
 import itertools
 import json
 import logging
+import re
 import shutil
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,10 +26,10 @@ from elmokit.analysis.index import (
     contextual_layers,
     static_vectors,
 )
-from elmokit.analysis.nearest import TableWriter
+from elmokit.analysis.nearest import TableWriter, is_table
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.manifest import sync_directory, write_atomically
-from elmokit.embedding.place import disk_errors
+from elmokit.embedding.place import LOCK, claim, disk_errors, parts_directory
 from elmokit.embedding.progress import Progress
 from elmokit.errors import InputError, OutputError
 from elmokit.tasks.fingerprint import fingerprint
@@ -36,6 +38,11 @@ logger = logging.getLogger(__name__)
 
 _BEGUN = "begun.json"
 """In the folder of an unfinished index: what it is of, and how far it is."""
+_OWN = re.compile(
+    rf"({_BEGUN}|{MANIFEST}|{TYPES})(\.tmp)?|{TOKENS}|{OFFSETS}|{LOCK}|replaced|"
+    r"(types|layer\d+)\.(float16|int8|steps)\.npy"
+)
+"""Files in that folder."""
 _TYPES_AT_ONCE = 4_096
 _SENTENCES_AT_ONCE = 10_000
 """After so many the tables are brought to disk, and count as done."""
@@ -78,22 +85,30 @@ class _Corpus:
 class _Begun:
     """How far an unfinished index is."""
 
-    corpus_sha256: str
-    model_sha256: str
+    of: str
+    """Digest of what decides its content: corpus, model, precision, layout."""
     sentences: int = 0
     errors: dict[str, float] = field(default_factory=dict)
     """Of the tables of the layers; see `TableWriter`."""
 
     @classmethod
     def load(cls, part: Path, corpus: _Corpus, emb: Embedder) -> "_Begun":
-        """Returns what an earlier call left for the same corpus and model, or a beginning."""
-        fresh = cls(corpus.digest(), fingerprint(emb.bilm))
+        """Returns what an earlier call left of the same index, or a beginning."""
+        decisive = [VERSION, corpus.digest(), fingerprint(emb.bilm), emb.precision]
+        fresh = cls(hashlib.sha256(json.dumps(decisive).encode()).hexdigest())
         try:
             found = cls(**json.loads((part / _BEGUN).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return fresh
-        same = (found.corpus_sha256, found.model_sha256)
-        return found if same == (fresh.corpus_sha256, fresh.model_sha256) else fresh
+            layers = [f"layer{i}" for i in contextual_layers(emb)]
+            shape = (len(corpus.tokens), emb.dim)
+            fits = (
+                found.of == fresh.of
+                and found.sentences in range(len(corpus.offsets))
+                and [type(found.errors[name]) for name in layers] == [float] * len(layers)
+                and all(is_table(part, name, shape) for name in layers)
+            )
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            fits = False
+        return found if fits else fresh
 
     def save(self, part: Path) -> None:
         content = {name: getattr(self, name) for name in self.__slots__}
@@ -109,7 +124,7 @@ def build_index(
 ) -> Index:
     """Embeds a corpus and writes its index, whole or not at all.
 
-    What is cut off stays in a folder beside, `NAME.part`; the next call with the same corpus and
+    What is cut off stays in a folder beside, `NAME.parts`; the next call with the same corpus and
     model goes on with it.
 
     Args:
@@ -124,21 +139,30 @@ def build_index(
     """
     check_index_place(folder, overwrite=overwrite)
     corpus = _Corpus.read(sentences)
-    part = folder.with_name(f"{folder.name}.part")
     with disk_errors(folder, "or give another folder"):
-        try:
-            _write(emb, corpus, _Begun.load(part, corpus, emb), part)
-            if folder.exists():
-                shutil.rmtree(folder)
-            part.rename(folder)
-            sync_directory(folder.parent)
-        except KeyboardInterrupt:
-            logger.info("%s: what is done is kept; the same command goes on with it", part)
-            raise
-        except OSError:
-            shutil.rmtree(part, ignore_errors=True)  # the disk may be full of it
-            raise
+        folder = folder.resolve()
+        part = parts_directory(folder)
+        with claim(folder):
+            try:
+                _write(emb, corpus, _Begun.load(part, corpus, emb), part)
+                _put_in_place(part, folder)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT):  # the disk may be full of it
+                    shutil.rmtree(part, ignore_errors=True)
+                raise
     return Index(folder)
+
+
+def _put_in_place(part: Path, folder: Path) -> None:
+    """Makes a finished part the index; the one before goes only then."""
+    replaced = part / "replaced"
+    if folder.exists():
+        folder.rename(replaced)
+    part.rename(folder)
+    sync_directory(folder.parent)
+    for name in (_BEGUN, LOCK):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / replaced.name, ignore_errors=True)
 
 
 def check_index_place(folder: Path, *, overwrite: bool) -> None:
@@ -149,6 +173,9 @@ def check_index_place(folder: Path, *, overwrite: bool) -> None:
     """
     if not folder.parent.is_dir():
         raise OutputError(f"{folder}: there is no folder {folder.parent}; create it first")
+    part = parts_directory(folder.resolve())
+    if part.is_dir() and (others := [x.name for x in part.iterdir() if not _OWN.fullmatch(x.name)]):
+        raise OutputError(f"{part}: is needed, but holds {others[0]}; give another folder")
     if not folder.exists() and not folder.is_symlink():
         return
     if not (folder / MANIFEST).is_file():
@@ -159,8 +186,9 @@ def check_index_place(folder: Path, *, overwrite: bool) -> None:
 
 def _write(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> None:
     if not begun.sentences:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
+        for path in part.iterdir():
+            if path.name != LOCK:
+                path.unlink()
     np.save(part / TOKENS, corpus.tokens)
     np.save(part / OFFSETS, corpus.offsets)
     write_atomically(part / TYPES, json.dumps(corpus.types).encode())
@@ -169,7 +197,7 @@ def _write(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> None:
     manifest = {
         "version": VERSION,
         "model_name": emb.bilm.title,
-        "model_sha256": begun.model_sha256,
+        "model_sha256": fingerprint(emb.bilm),
         "layers": contextual_layers(emb),
         "dim": emb.dim,
         "sentences": len(corpus.offsets) - 1,
@@ -178,7 +206,6 @@ def _write(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> None:
         "errors": errors,
     }
     write_atomically(part / MANIFEST, json.dumps(manifest, indent=1).encode())
-    (part / _BEGUN).unlink(missing_ok=True)
 
 
 def _write_layers(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> dict[str, float]:
@@ -191,15 +218,25 @@ def _write_layers(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> 
         f"layer{i}": TableWriter(part, f"layer{i}", shape, done, begun.errors.get(f"layer{i}", 0.0))
         for i in layers
     }
+
+    def mark() -> None:
+        begun.errors = {name: writer.flush() for name, writer in writers.items()}
+        begun.save(part)
+
     with Progress(len(corpus.tokens), done) as progress:
-        for vectors in emb.stream(corpus.sentences(begun.sentences), layers):  # (K, T, 2D)
-            for writer, rows in zip(writers.values(), vectors, strict=True):
-                writer.add(unit(rows))
-            progress.advance(vectors.shape[1])
-            begun.sentences += 1
-            if begun.sentences % _SENTENCES_AT_ONCE == 0:
-                begun.errors = {name: writer.flush() for name, writer in writers.items()}
-                begun.save(part)
+        try:
+            for vectors in emb.stream(corpus.sentences(begun.sentences), layers):  # (K, T, 2D)
+                for writer, rows in zip(writers.values(), vectors, strict=True):
+                    writer.add(unit(rows))
+                progress.advance(vectors.shape[1])
+                begun.sentences += 1
+                if begun.sentences % _SENTENCES_AT_ONCE == 0:
+                    mark()
+        except KeyboardInterrupt:
+            mark()
+            kept = f"{begun.sentences:,}"
+            logger.info("%s: %s sentences are kept; the same command goes on", part, kept)
+            raise
     return {name: writer.close() for name, writer in writers.items()}
 
 

@@ -20,6 +20,22 @@ _ROWS = 65_536
 """Rows in memory at once."""
 
 
+_FILES = {"float16": np.float16, "int8": np.int8, "steps": np.float32}
+"""The files of a table, by the end of their names, and their types."""
+
+
+def is_table(folder: Path, name: str, shape: tuple[int, int]) -> bool:
+    """Tells whether a folder holds the files of a table of this shape, all of their bytes."""
+    for kind, dtype in _FILES.items():
+        try:
+            found = np.load(folder / f"{name}.{kind}.npy", mmap_mode="r")
+        except (OSError, EOFError, ValueError):
+            return False
+        if found.dtype != dtype or found.shape != shape[: found.ndim] or not found.ndim:
+            return False
+    return True
+
+
 class TableWriter:
     """Writes a table of a size known before, some rows after another."""
 

@@ -49,8 +49,8 @@ class Embedder:
     serve several threads then, and be sent to spawned processes.
 
     Attributes:
-        bilm: The model in use; its tensors are shared with the model given where device and
-            precision allow.
+        bilm: The model in use; it shares tensors with the one given where it can.
+        precision: As given.
         carried: The state after each row's last sentence, with state "carry".
     """
 
@@ -87,7 +87,7 @@ class Embedder:
                 f"cache_words ({cache_words}) 0 or more"
             )
         self.bilm = prepare(bilm, find_device(device), precision)
-        self.state = state
+        self.precision, self.state = precision, state
         self.batch_tokens = batch_tokens
         self._cache = TypeCache(
             cache_words, bilm.config.lstm.projection_dim, self.bilm.device, torch.float32

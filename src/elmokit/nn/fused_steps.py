@@ -101,10 +101,16 @@ def _try_out(module: ModuleType) -> None:
     gates, cell = values[0].view(4, 3, 20), values[6].clone()
     i, f, o = (torch.sigmoid(2 * gates[place]) for place in (0, 1, 3))
     after = (f * cell + i * gates[2].tanh()).clamp(-0.5, 0.5)
-    results[0] += [2 * o * after.tanh(), after, torch.tensor([[[0.0, 7]], [[27, 127]]])]
-    rows, codes = gates.transpose(0, 1).reshape(3, 80), torch.tensor([[-1.0, 9.0]])
+    results[0] += [
+        2 * o * after.tanh(),
+        after,
+        torch.tensor([[0.0, 7], [27, 127]]).repeat(1, 20)[:, None],
+    ]
+    rows, codes = gates.transpose(0, 1).reshape(3, 80), torch.tensor([[-1.0, 9.0] * 20])
     results[1] += [module.cell_of_halves(rows, cell, 0.5), cell]
     results[1] += [module.codes_of(codes, 100.0, 127.5, 1023.0).float()]
+    results[0] += [torch.tensor([[[27.0, 127.0] * 20]])]
+    results[1] += [module.codes_of(codes, 100.0, 127.5, 127.0).float()]
     for right, found in zip(*results, strict=True):
         if not torch.allclose(right, found, rtol=1e-4, atol=1e-4):
             raise ArithmeticError("its numbers are wrong")

@@ -1,9 +1,10 @@
 """One direction of one LSTM layer by products of one's own choice: the forward pass only.
 
 The values are those of `lstm_steps`. They are made in C++ where `elmokit-kernels` is installed, and
-else of products, sums and tanh alone: torch gives these the same bits wherever an element lies in a
-tensor and however threads share it, which it does not for a sigmoid. A last bit that differs would
-now and then be rounded to another whole number, and a sentence's vectors would depend on its batch.
+else of products, sums and tanh alone: both give the same bits wherever an element lies in a tensor
+and however threads share it, which torch's sigmoid does not. A last bit that differs is now and
+then rounded to another whole number, and a sentence's vectors would depend on its batch; they do
+depend, a little, on which of the two made them.
 
 Letters: N packed positions, B rows, b rows active in a step, D output width, H cell size.
 """
@@ -57,7 +58,7 @@ def run_steps(config: LSTMConfig, products: Products, reading: Reading) -> tuple
     Returns:
         (N, D) outputs, and (B, H) the cell after each row's last step.
     """
-    h, c = reading.h, reading.c.clone()
+    h, c = reading.h, reading.c.clone(memory_format=torch.contiguous_format)
     outputs = h.new_empty(sum(reading.batch_sizes), h.size(1))
     for span, steps in chunks(reading.batch_sizes):
         inputs, places = reading.at(span)

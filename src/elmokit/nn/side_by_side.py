@@ -42,7 +42,7 @@ def side_by_side(
     """
     if device.type == "cuda":
         return _on_streams(computations, device)
-    with threads(num_threads):
+    with threads(num_threads), torch.autocast(device.type, enabled=False):
         if device.type != "cpu" or num_threads < len(computations):
             return [compute() for compute in computations]
         if num_products < _FEW_PRODUCTS:
@@ -61,7 +61,7 @@ def _on_threads(computations: Sequence[Callable[[], _T]], share: int) -> list[_T
             return compute()
 
     first, *others = computations
-    beside = [_workers(len(others), os.getpid()).submit(run, compute) for compute in others]
+    beside = [_workers(os.getpid()).submit(run, compute) for compute in others]
     try:
         results = [run(first)]
     finally:
@@ -70,14 +70,13 @@ def _on_threads(computations: Sequence[Callable[[], _T]], share: int) -> list[_T
 
 
 @functools.cache
-def _workers(count: int, process: int) -> ThreadPoolExecutor:
-    """Returns the same threads each time: a new one would first have to find memory of its own.
+def _workers(process: int) -> ThreadPoolExecutor:
+    """Returns the threads of a process: a forked one has none of its parent's.
 
-    Args:
-        count: How many.
-        process: The process they are in; one that was forked has none yet.
+    They last, for a new one would first have to find memory of its own; there are more of them only
+    where several threads of the caller's compute at once.
     """
-    return ThreadPoolExecutor(count, thread_name_prefix="elmokit")
+    return ThreadPoolExecutor(thread_name_prefix="elmokit")
 
 
 def _on_streams(computations: Sequence[Callable[[], _T]], device: torch.device) -> list[_T]:

@@ -10,9 +10,9 @@ import torch
 def threads(number: int | None) -> Iterator[None]:
     """Lets torch have so many CPU threads; as many as it has if None."""
     before = torch.get_num_threads()
-    if number is not None:
-        torch.set_num_threads(number)
     try:
+        if number is not None:
+            torch.set_num_threads(number)
         yield
     finally:
         torch.set_num_threads(before)
