@@ -116,16 +116,16 @@ class Row:
 def make_page(rows: Sequence[Row], model: str) -> str:
     """Return the page for rows that have a result."""
     results = [found for row in rows for found in (*row.baseline, *row.elmo)]
-    paired = [row for row in rows if row.is_paired]
-    clear = sum(row.is_clear for row in paired)
+    repeated = [row for row in rows if row.is_paired and row.spread is not None]
+    clear = sum(row.is_clear for row in repeated)
     lines = [
         "# Results of the task models",
         "",
         "<!-- written by benchmarks/tasks.py -->",
         "",
         "What ELMo adds to the models of `elmo task`, by data set and number of training examples.",
-        f"The gain is larger than the spread of the seeds in {clear} of {len(paired)} rows. "
-        f"biLM: `{model}`.",
+        f"The gain is larger than the spread in {clear} of the {len(repeated)} rows that have "
+        f"several seeds of both. biLM: `{model}`.",
         "",
         f"| {' | '.join(COLUMNS)} |",
         f"|{'|'.join('---:' if column in NUMBERS else '---' for column in COLUMNS)}|",
