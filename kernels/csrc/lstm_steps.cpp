@@ -147,14 +147,17 @@ void add_unless_clipped(float* __restrict__ gradient, const float* __restrict__ 
   }
 }
 
-// The whole numbers below values * factor + shift, from 0 to most, as one code or as two of them.
+// The whole number below value * factor + shift, from 0 to most. A NaN counts as 0.
+INLINE int32_t code_of(float value, float factor, float shift, float most) {
+  const float step = value * factor + shift;
+  return static_cast<int32_t>(step > 0.0f ? (step < most ? step : most) : 0.0f);
+}
+
 FOR_EACH_PROCESSOR
 void code_row(const float* __restrict__ values, uint8_t* __restrict__ codes, int64_t count,
               float factor, float shift, float most) {
   for (int64_t k = 0; k < count; ++k) {
-    const float step = values[k] * factor + shift;
-    codes[k] = static_cast<uint8_t>(
-        static_cast<int32_t>(step > 0.0f ? (step < most ? step : most) : 0.0f));
+    codes[k] = static_cast<uint8_t>(code_of(values[k], factor, shift, most));
   }
 }
 
@@ -163,9 +166,7 @@ void two_codes_row(const float* __restrict__ values, uint8_t* __restrict__ upper
                    uint8_t* __restrict__ lower, int64_t count, float factor, float shift,
                    float most) {
   for (int64_t k = 0; k < count; ++k) {
-    const float step = values[k] * factor + shift;
-    const int32_t code =
-        static_cast<int32_t>(step > 0.0f ? (step < most ? step : most) : 0.0f);
+    const int32_t code = code_of(values[k], factor, shift, most);
     upper[k] = static_cast<uint8_t>(code >> 7);
     lower[k] = static_cast<uint8_t>(code & 127);
   }
@@ -293,8 +294,7 @@ Tensor cell_of_halves(const Tensor& gates, const Tensor& c, float clip) {
   return hidden;
 }
 
-// Codes (1, n, I), or (2, n, I) of 7 bits each where most goes beyond them, of values (n, I): the
-// whole numbers below values * factor + shift, from 0 to most. A NaN counts as 0.
+// Codes (1, n, I), or (2, n, I) of 7 bits each where most goes beyond them, of values (n, I).
 Tensor codes_of(const Tensor& values, float factor, float shift, float most) {
   const at::AutoDispatchBelowADInplaceOrView no_graph;
   TORCH_CHECK(values.dim() == 2, "values must be a matrix");

@@ -87,6 +87,7 @@ class _Begun:
 
     of: str
     """Digest of what decides its content: corpus, model, precision, layout."""
+    model_sha256: str
     sentences: int = 0
     errors: dict[str, float] = field(default_factory=dict)
     """Of the tables of the layers; see `TableWriter`."""
@@ -94,14 +95,15 @@ class _Begun:
     @classmethod
     def load(cls, part: Path, corpus: _Corpus, emb: Embedder) -> "_Begun":
         """Returns what an earlier call left of the same index, or a beginning."""
-        decisive = [VERSION, corpus.digest(), fingerprint(emb.bilm), emb.precision]
-        fresh = cls(hashlib.sha256(json.dumps(decisive).encode()).hexdigest())
+        model = fingerprint(emb.bilm)
+        decisive = [VERSION, corpus.digest(), model, emb.precision]
+        fresh = cls(hashlib.sha256(json.dumps(decisive).encode()).hexdigest(), model)
         try:
             found = cls(**json.loads((part / _BEGUN).read_text(encoding="utf-8")))
             layers = [f"layer{i}" for i in contextual_layers(emb)]
             shape = (len(corpus.tokens), emb.dim)
             fits = (
-                found.of == fresh.of
+                (found.of, found.model_sha256) == (fresh.of, fresh.model_sha256)
                 and found.sentences in range(len(corpus.offsets))
                 and [type(found.errors[name]) for name in layers] == [float] * len(layers)
                 and all(is_table(part, name, shape) for name in layers)
@@ -197,7 +199,7 @@ def _write(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> None:
     manifest = {
         "version": VERSION,
         "model_name": emb.bilm.title,
-        "model_sha256": fingerprint(emb.bilm),
+        "model_sha256": begun.model_sha256,
         "layers": contextual_layers(emb),
         "dim": emb.dim,
         "sentences": len(corpus.offsets) - 1,

@@ -25,7 +25,7 @@ def fetched(
     Yields:
         The same in order, the tensors on the CPU.
     """
-    if device.type == "cpu":
+    if device.type == "cpu":  # a loop of our own would hold a result while the next one is made
         yield from results
         return
     if device.type != "cuda":

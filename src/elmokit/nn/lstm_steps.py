@@ -138,7 +138,7 @@ class Steps:
         Returns:
             What was computed, and (B, H) the cell after each row's last step.
         """
-        h, c = reading.h, _copy(reading.c)
+        h, c = reading.h, contiguous_copy(reading.c)
         num_positions = sum(reading.batch_sizes)
         outputs = h.new_empty(num_positions, h.size(1))
         cells = c.new_empty(num_positions if for_gradient else 0, c.size(1))
@@ -223,7 +223,7 @@ class Steps:
         h_before = _before(reading.h, trace.outputs, reading.batch_sizes)
         c_before = _before(reading.c, trace.cells, reading.batch_sizes)
         inputs = torch.empty_like(reading.inputs)
-        h, c = reading.h.new_zeros(reading.h.shape), _copy(last_cells)
+        h, c = reading.h.new_zeros(reading.h.shape), contiguous_copy(last_cells)
         sources = h.new_zeros(4 * c.size(1), input_dim + h.size(1))
         bias = torch.zeros_like(weights.bias)
         projection = None
@@ -239,7 +239,7 @@ class Steps:
                 *(gates, c_before[span], trace.cells[span], trace.outputs[span]),
                 torch.empty_like(gates),
                 torch.empty_like(trace.cells[span]),
-                _copy(outputs[span]),
+                contiguous_copy(outputs[span]),
             )
             self._run_back(steps, work, clips, h, c)
             bias += work.by_gates.sum(dim=0)
@@ -288,8 +288,8 @@ class Steps:
         h.copy_(_product(work.by_gates, self._weights.recurrent))
 
 
-def _copy(tensor: Tensor) -> Tensor:
-    """Copies with one row after another."""
+def contiguous_copy(tensor: Tensor) -> Tensor:
+    """Copies a tensor, with one row after another."""
     return tensor.clone(memory_format=torch.contiguous_format)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from elmokit.config import LSTMConfig
 from elmokit.nn.fused_steps import kernels
-from elmokit.nn.lstm_steps import Reading, Weights, chunks
+from elmokit.nn.lstm_steps import Reading, Weights, chunks, contiguous_copy
 from elmokit.nn.products import MakeProduct, Product
 
 
@@ -58,7 +58,7 @@ def run_steps(config: LSTMConfig, products: Products, reading: Reading) -> tuple
     Returns:
         (N, D) outputs, and (B, H) the cell after each row's last step.
     """
-    h, c = reading.h, reading.c.clone(memory_format=torch.contiguous_format)
+    h, c = reading.h, contiguous_copy(reading.c)
     outputs = h.new_empty(sum(reading.batch_sizes), h.size(1))
     for span, steps in chunks(reading.batch_sizes):
         inputs, places = reading.at(span)

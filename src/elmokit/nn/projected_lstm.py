@@ -90,26 +90,18 @@ def run_layers(
     config, device = layers[0].config, readings[0].inputs.device
     autocast = torch.is_autocast_enabled(device.type)
     kind = torch.get_autocast_dtype(device.type) if autocast else layers[0].input_weight.dtype
-    sources = [
-        x
-        for layer, reading in zip(layers, readings, strict=True)
-        for x in (reading.inputs, reading.h, reading.c, *layer.weights)
-    ]
-    learns = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in sources)
-    if learns or device.type != "cpu":  # on a GPU, to look for distinct inputs is to wait
-        readings = [reading.spread() for reading in readings]
     groups = [
         (reading._replace(inputs=reading.inputs.to(layer.bias.dtype)), layer.weights)
         for layer, reading in zip(layers, readings, strict=True)
     ]
+    learns = torch.is_grad_enabled() and any(
+        x is not None and x.requires_grad for x in _flat(groups)
+    )
+    if learns or device.type != "cpu":  # on a GPU, to look for distinct inputs is to wait
+        groups = [(reading.spread(), weights) for reading, weights in groups]
     if learns:
-        sizes = tuple(reading.batch_sizes for reading in readings)
-        flat = [
-            x
-            for reading, weights in groups
-            for x in (reading.inputs, reading.h, reading.c, *weights)
-        ]
-        results = _RunLayers.apply(config, kind, sizes, num_threads, *flat)  # type: ignore[no-untyped-call]  # torch
+        sizes = tuple(reading.batch_sizes for reading, _ in groups)
+        results = _RunLayers.apply(config, kind, sizes, num_threads, *_flat(groups))  # type: ignore[no-untyped-call]  # torch
         return list(zip(results[::2], results[1::2], strict=True))
     runs = _run(config, kind, groups, num_threads, for_gradient=False)
     return [(trace.outputs, last_cells) for trace, last_cells in runs]
@@ -182,6 +174,13 @@ def _run_at_once(
     rows = max(len(reading.h) for reading in readings)
     num_products = rows * config.cell_dim * config.projection_dim
     return side_by_side(computations, readings[0].inputs.device, num_products, num_threads)
+
+
+def _flat(groups: _Groups) -> list[Tensor | None]:
+    """Lists the seven tensors of each layer."""
+    return [
+        x for reading, weights in groups for x in (reading.inputs, reading.h, reading.c, *weights)
+    ]
 
 
 def _grouped(sizes: Sequence[tuple[int, ...]], flat: Sequence[Any]) -> _Groups:
