@@ -139,7 +139,7 @@ def test_the_best_spans_are_kept_unless_they_cross_better_ones(order, number):
 
 def test_pairs_are_scored_one_by_one_as_in_blocks(monkeypatch):
     torch.manual_seed(0)
-    module = Antecedents(span_dim=4, max_antecedents=3, dropout=0.0)
+    module = Antecedents(span_dim=4, max_antecedents=3, num_refinements=0, dropout=0.0)
     vectors, mention_scores = torch.randn(7, 4), torch.randn(7)
     speakers = torch.tensor([0, 1, 1, 2, 0, 1, 2])
     places, scores = module(vectors, mention_scores, speakers)
@@ -161,6 +161,42 @@ def test_pairs_are_scored_one_by_one_as_in_blocks(monkeypatch):
             hidden = hidden + module.both(vectors[one] * vectors[other])
             hidden = hidden + module.distance.weight[bucket] + module.speaker.weight[alike]
             torch.testing.assert_close(score, pairs[other] + module.output(hidden.relu())[0])
+
+
+def test_spans_are_refined_by_what_they_refer_to():
+    torch.manual_seed(0)
+    plain = Antecedents(span_dim=4, max_antecedents=3, num_refinements=0, dropout=0.0)
+    refining = Antecedents(span_dim=4, max_antecedents=3, num_refinements=1, dropout=0.0)
+    refining.load_state_dict(plain.state_dict(), strict=False)
+    vectors, mention_scores, speakers = torch.randn(6, 4), torch.randn(6), torch.zeros(6).long()
+    ranked = plain(vectors, mention_scores, speakers)
+    normed = plain.norm(vectors)
+    refined = []
+    for vector, places, scores in zip(normed, *ranked, strict=True):
+        weights = [1.0, *scores.exp().tolist()]  # the first is that of no antecedent
+        others = [vector, *(normed[place] for place in places)]
+        referred = sum(w * other for w, other in zip(weights, others, strict=True)) / sum(weights)
+        gate = refining.gate(torch.cat([vector, referred])).sigmoid()
+        refined.append(gate * vector + (1 - gate) * referred)
+    coarse = ranked.scores - plain._fine(normed, ranked.places, speakers)
+    expected = coarse + plain._fine(torch.stack(refined), ranked.places, speakers)
+    found = refining(vectors, mention_scores, speakers)
+    torch.testing.assert_close(found.places, ranked.places)
+    torch.testing.assert_close(found.scores, expected)
+    torch.nn.init.constant_(refining.gate.bias, 100.0)  # all of each span stays
+    torch.testing.assert_close(refining(vectors, mention_scores, speakers).scores, ranked.scores)
+
+
+def test_a_model_that_refines_its_spans_learns():
+    items = [
+        item("Ann sees a dog", "she smiles", clusters=[[(0, 1), (4, 5)]]),
+        item("a cat runs", "Ann sees a dog"),
+    ]
+    model = learnt(items, 50, num_refinements=2)
+    assert model.predict(items) == [i.clusters for i in items]
+    gate = model.antecedents.gate.weight
+    model.loss(items).backward()
+    assert gate.grad.abs().sum() > 0
 
 
 def test_singletons_are_learnt_and_predicted_where_they_are_kept():
@@ -223,7 +259,16 @@ def test_what_is_left_out_is_said(tmp_path):
         assert (scores["singletons"], scores["conll"]) == (said, 1.0)
 
 
-@pytest.mark.parametrize("field", ["max_width", "span_dim", "max_antecedents", "spans_per_word"])
-def test_sizes_are_checked(field):
-    with pytest.raises(ConfigError, match=f"{field}: 0"):
-        config(model={field: 0})
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("max_width", 0),
+        ("span_dim", 0),
+        ("max_antecedents", 0),
+        ("spans_per_word", 0),
+        ("num_refinements", -1),
+    ],
+)
+def test_sizes_are_checked(field, value):
+    with pytest.raises(ConfigError, match=f"{field}: {value}"):
+        config(model={field: value})

@@ -1,7 +1,8 @@
 """Which span before it a span refers back to.
 
 Every span is scored with every one before it by a coarse, bilinear score; the best of them by a
-network that sees both (Lee et al. 2017, section 3; the coarse score is that of Lee et al. 2018).
+network that sees both (Lee et al. 2017, section 3; the coarse score is that of Lee et al. 2018,
+as are spans refined by their antecedents).
 
 Letters: M kept spans, R of them at a time, A antecedents of each, S width of a span's vector.
 """
@@ -33,9 +34,12 @@ class Ranked(NamedTuple):
 class Antecedents(nn.Module):
     """Scores pairs of spans: both as mentions, the coarse score, and the fine one."""
 
-    def __init__(self, span_dim: int, max_antecedents: int, dropout: float) -> None:
+    def __init__(
+        self, span_dim: int, max_antecedents: int, num_refinements: int, dropout: float
+    ) -> None:
         super().__init__()
         self._most = max_antecedents
+        self._num_refinements = num_refinements
         self.norm = nn.LayerNorm(span_dim)
         self.coarse = nn.Linear(span_dim, span_dim, bias=False)
         self.span = nn.Linear(span_dim, span_dim)
@@ -47,6 +51,8 @@ class Antecedents(nn.Module):
             nn.init.zeros_(embedding.weight)  # they begin as small as what they are added to
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(span_dim, 1)
+        if num_refinements:
+            self.gate = nn.Linear(2 * span_dim, span_dim)
 
     def forward(self, vectors: Tensor, mention_scores: Tensor, speakers: Tensor) -> Ranked:
         """Ranks what is before each span.
@@ -57,34 +63,51 @@ class Antecedents(nn.Module):
             speakers: (M,) int64 number of each span's speaker, 0 where it is not known.
         """
         vectors = self.dropout(self.norm(vectors))
-        parts = [
-            self._rank(vectors, mention_scores, speakers, start, min(start + _ROWS, len(vectors)))
-            for start in range(0, len(vectors), _ROWS)
-        ]
-        widest = max(places.size(1) for places, _ in parts)
-        return Ranked(
-            torch.cat([F.pad(p, (0, widest - p.size(1))) for p, _ in parts]),
-            torch.cat([F.pad(s, (0, widest - s.size(1)), value=-torch.inf) for _, s in parts]),
-        )
+        places, coarse = self._choose(vectors, mention_scores)
+        scores = coarse + self._fine(vectors, places, speakers)
+        for _ in range(self._num_refinements):
+            vectors = self._refine(vectors, Ranked(places, scores))
+            scores = coarse + self._fine(vectors, places, speakers)
+        return Ranked(places, scores)
 
-    def _rank(
-        self, vectors: Tensor, mention_scores: Tensor, speakers: Tensor, start: int, stop: int
-    ) -> tuple[Tensor, Tensor]:
-        """(R, A) places and scores of the antecedents of some spans."""
-        rows = torch.arange(start, stop, device=vectors.device)
-        own, before = vectors[start:stop], vectors[:stop]
-        coarse = self.coarse(own) @ before.T / math.sqrt(before.size(1))  # (R, stop)
-        coarse = coarse + mention_scores[start:stop, None] + mention_scores[:stop]
-        follows = torch.arange(stop, device=vectors.device) >= rows[:, None]
-        coarse, places = coarse.masked_fill(follows, -torch.inf).topk(min(self._most, stop))
-        hidden = (
-            self.span(own)[:, None]
-            + F.embedding(places, self.antecedent(before))
-            + self.both(own[:, None] * F.embedding(places, before))
-            + self.distance(_bucket(rows[:, None] - places))
-            + self.speaker(_alike(speakers[start:stop, None], speakers[places]))
-        )  # (R, A, S)
-        return places, coarse + self.output(self.dropout(hidden.relu())).squeeze(2)
+    def _choose(self, vectors: Tensor, mention_scores: Tensor) -> tuple[Tensor, Tensor]:
+        """(M, A) places and coarse scores of the antecedents that are scored in full."""
+        count = len(vectors)
+        parts = []
+        for rows in torch.split(torch.arange(count, device=vectors.device), _ROWS):
+            coarse = self.coarse(vectors[rows]) @ vectors.T / math.sqrt(vectors.size(1))  # (R, M)
+            coarse = coarse + mention_scores[rows, None] + mention_scores
+            follows = torch.arange(count, device=vectors.device) >= rows[:, None]
+            parts.append(coarse.masked_fill(follows, -torch.inf).topk(min(self._most, count)))
+        return torch.cat([part.indices for part in parts]), torch.cat([p.values for p in parts])
+
+    def _fine(self, vectors: Tensor, places: Tensor, speakers: Tensor) -> Tensor:
+        """(M, A) scores of pairs by the network that sees both."""
+        own, other = self.span(vectors), self.antecedent(vectors)
+        parts = []
+        for rows in torch.split(torch.arange(len(vectors), device=vectors.device), _ROWS):
+            before = places[rows]  # (R, A)
+            hidden = (
+                own[rows, None]
+                + F.embedding(before, other)
+                + self.both(vectors[rows, None] * F.embedding(before, vectors))
+                + self.distance(_bucket(rows[:, None] - before))
+                + self.speaker(_alike(speakers[rows, None], speakers[before]))
+            )  # (R, A, S)
+            parts.append(self.output(self.dropout(hidden.relu())).squeeze(2))
+        return torch.cat(parts)
+
+    def _refine(self, vectors: Tensor, ranked: Ranked) -> Tensor:
+        """(M, S) spans moved towards what they are expected to refer to (Lee et al. 2018).
+
+        A span without an antecedent refers to itself; a gate says how much of each element stays.
+        """
+        chances = F.pad(ranked.scores, (1, 0)).softmax(dim=1)  # none first: (M, 1 + A)
+        referred = chances[:, :1] * vectors + F.embedding_bag(
+            ranked.places, vectors, mode="sum", per_sample_weights=chances[:, 1:].contiguous()
+        )
+        gate = self.gate(torch.cat([vectors, referred], dim=1)).sigmoid()
+        return torch.lerp(referred, vectors, gate)
 
 
 def _bucket(distances: Tensor) -> Tensor:

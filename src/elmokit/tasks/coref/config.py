@@ -24,11 +24,15 @@ class CorefSection(ModelSection):
     """The paper's lambda: spans that are kept as mentions, for each word of the document."""
     max_antecedents: int = 50
     """Spans before a mention that are scored in full, the best by a coarse score."""
+    num_refinements: int = 0
+    """Times the vector of a mention is refined by those before it, and pairs are scored anew:
+    higher-order inference (Lee et al. 2018, where it is 1)."""
     dropout: float = 0.3
     """Chance of dropping an element of the LSTM's output, and of the vectors of spans and pairs."""
 
     def __post_init__(self) -> None:
         check_least(1, self, "hidden_dim", "num_layers", "span_dim", "max_width", "max_antecedents")
+        check_least(0, self, "num_refinements")
         check_positive(self, "spans_per_word")
         check_share(self, "dropout")
 

@@ -76,7 +76,9 @@ class SpanRanker(TaskModel[Document, Clusters]):
         self.mention = nn.Linear(section.span_dim, 1)
         # Few candidates are mentions; that alone must not keep the pairs of a span from linking.
         self.rarity = nn.Parameter(torch.tensor(-3.0))
-        self.antecedents = Antecedents(section.span_dim, section.max_antecedents, section.dropout)
+        self.antecedents = Antecedents(
+            section.span_dim, section.max_antecedents, section.num_refinements, section.dropout
+        )
 
     def loss(self, items: Sequence[Document]) -> Tensor:
         """Returns the mean over documents of the loss of a kept span, of shape ().
