@@ -9,7 +9,8 @@ from pathlib import Path
 
 from elmokit.checkpoints import archive
 from elmokit.checkpoints.files import expanded, reason, visible
-from elmokit.errors import CheckpointError, ElmokitError, MissingExtraError
+from elmokit.errors import CheckpointError, ElmokitError
+from elmokit.extras import needed
 
 BUNDLED = ("default", "zh-hant")
 """Names of the models that ship with the package."""
@@ -87,14 +88,9 @@ def _bundled(name: str) -> Path:
 def _download(name: str) -> Path:
     if not _REPOSITORY.fullmatch(name):
         raise CheckpointError(f"{_HUB}{name}: expected {_HUB}owner/name")
-    try:
+    mend = 'pip install "elmokit[hub]"'
+    with needed("huggingface_hub", f"{_HUB}{name}: needs huggingface_hub; {mend}"):
         import huggingface_hub
-    except ModuleNotFoundError as error:
-        if error.name != "huggingface_hub":
-            raise
-        raise MissingExtraError(
-            f'{_HUB}{name}: needs huggingface_hub; pip install "elmokit[hub]"'
-        ) from None
     try:
         return Path(huggingface_hub.snapshot_download(name))
     except Exception as error:  # the hub's client raises errors of many libraries

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmokit.errors import InputError, MissingExtraError
+from elmokit.errors import InputError
+from elmokit.extras import needed
 
 Clusters = Sequence[Collection[Hashable]]
 """The clusters of a document."""
@@ -199,12 +200,6 @@ def _pairs(number: int) -> int:
 
 def _best_pairing(alike: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
     """Returns the largest sum of entries with no two in a row or a column."""
-    try:
+    with needed("scipy", 'coreference is scored with scipy; pip install "elmokit[tasks]"'):
         from scipy import optimize
-    except ModuleNotFoundError as error:
-        if error.name != "scipy":
-            raise
-        raise MissingExtraError(
-            'coreference is scored with scipy; install it with: pip install "elmokit[tasks]"'
-        ) from None
     return float(alike[optimize.linear_sum_assignment(alike, maximize=True)].sum())

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 import regex
 
 from elmokit.config import nearest
-from elmokit.errors import ConfigError, MissingExtraError
+from elmokit.errors import ConfigError
+from elmokit.extras import needed
 
 
 class Tokenizer(Protocol):
@@ -89,14 +90,9 @@ def get_tokenizer(name: str) -> Tokenizer:
 
 
 def _spacy_tokenizer(name: str, language: str) -> Tokenizer:
-    try:
+    mend = 'pip install "elmokit[spacy]", or name another one'
+    with needed("spacy", f"tokenizer {name!r} needs spaCy; {mend}"):
         import spacy
-    except ModuleNotFoundError as error:
-        if error.name != "spacy":
-            raise
-        raise MissingExtraError(
-            f'tokenizer {name!r} needs spaCy; pip install "elmokit[spacy]", or name another one'
-        ) from None
     try:
         cut: Callable[[str], Any] = spacy.blank(language).tokenizer
     except ImportError as error:  # an unknown language, or one whose rules need a further package

@@ -3,7 +3,7 @@
 import io
 from typing import Any, BinaryIO
 
-from elmokit.errors import MissingExtraError
+from elmokit.extras import needed
 
 # Small, since a few bytes may stand for a block of 128 KiB.
 _CHUNK_BYTES = 4096
@@ -20,14 +20,8 @@ class ZstdReader(io.RawIOBase):
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        try:
+        with needed("zstandard", 'reading .zst files needs zstandard; pip install "elmokit[zstd]"'):
             import zstandard
-        except ModuleNotFoundError as error:
-            if error.name != "zstandard":
-                raise
-            raise MissingExtraError(
-                'reading .zst files needs zstandard; pip install "elmokit[zstd]"'
-            ) from None
         self._file = file
         self._context = zstandard.ZstdDecompressor()
         self._damage: type[Exception] = zstandard.ZstdError

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from elmokit.errors import ConfigError, MissingExtraError
+from elmokit.errors import ConfigError
+from elmokit.extras import needed
 from elmokit.training.config import DataSection, TrainConfig
 
 _SECTIONS = ("data", "model", "objective", "optimizer", "schedule")
@@ -103,14 +104,8 @@ def _wrap_lists(data: dict[str, Any]) -> None:
 
 
 def _load(text: str, where: str) -> Any:
-    try:
+    with needed("yaml", f'{where}: reading YAML needs pyyaml; pip install "elmokit[train]"'):
         import yaml
-    except ModuleNotFoundError as error:
-        if error.name != "yaml":
-            raise
-        raise MissingExtraError(
-            f'{where}: reading YAML needs pyyaml; pip install "elmokit[train]"'
-        ) from None
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
         """YAML with 1e-3 as a number, and without keys that silently win over others."""

@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from elmokit.embedding.manifest import write_atomically
-from elmokit.errors import MissingExtraError, OutputError
+from elmokit.errors import OutputError
+from elmokit.extras import needed
 
 logger = logging.getLogger(__name__)
 
@@ -95,12 +96,7 @@ def _lines_until(path: Path, step: int) -> bytes:
 
 
 def _board(directory: Path, step: int) -> Any:
-    try:
+    mend = 'pip install "elmokit[train]", or set it to false'
+    with needed("tensorboard", f"tensorboard: is not installed; {mend}"):
         from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError as error:
-        if error.name != "tensorboard":
-            raise
-        raise MissingExtraError(
-            'tensorboard: is not installed; pip install "elmokit[train]", or set it to false'
-        ) from None
     return SummaryWriter(str(directory), purge_step=step + 1)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from elmokit.embedding.writers.estimate import Volume
 from elmokit.embedding.writers.record import EmbeddedRow, RowText, Vectors, to_json, to_offsets
-from elmokit.errors import InputError, MissingExtraError
+from elmokit.errors import InputError
+from elmokit.extras import needed
 
 _GROUP_VALUES = 2**22
 """Values in a row group: what is in memory at once, in the writer and in a reader."""
@@ -155,13 +156,7 @@ class ParquetReader:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
+    with needed("pyarrow", '.parquet files need pyarrow; pip install "elmokit[arrow]"'):
         import pyarrow
         import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        if error.name != "pyarrow":
-            raise
-        raise MissingExtraError(
-            '.parquet files need pyarrow; pip install "elmokit[arrow]"'
-        ) from None
     return pyarrow, pyarrow.parquet
