@@ -108,9 +108,9 @@ def test_parts_are_nested_and_the_same_for_all_runs(folder, monkeypatch):
     parts: dict[int, list[list[str]]] = {}
 
     class Spy(run.Fit):
-        def __init__(self, trained, train, dev):
+        def __init__(self, trained, train, *others):
             parts.setdefault(len(train), []).append([item.lines for item in train])
-            super().__init__(trained, train, dev)
+            super().__init__(trained, train, *others)
 
     monkeypatch.setattr(run, "Fit", Spy)
     task, config = base(folder, epochs=1)

@@ -1,16 +1,21 @@
 """The two-pass search against all products, and the index built with it."""
 
+import errno
 import json
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import char_bilm, sentences_of_lengths
 from elmokit import Embedder
-from elmokit.analysis import indexing
+from elmokit.analysis import index as index_module
+from elmokit.analysis import indexing, nearest
 from elmokit.analysis.examples import unit
 from elmokit.analysis.index import Index
 from elmokit.analysis.indexing import build_index
@@ -18,6 +23,7 @@ from elmokit.analysis.nearest import Table, TableWriter
 from elmokit.analysis.neighbors import find_neighbors, find_word
 from elmokit.embedding.place import claim
 from elmokit.errors import ConfigError, InputError, OutputError
+from elmokit.tasks.fingerprint import fingerprint
 
 SENTENCES = [
     *sentences_of_lengths([7, 1, 12, 5], seed=1),
@@ -48,14 +54,16 @@ def written(folder, vectors):
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1.0, 20.0]), st.integers(1, 12))
 def test_the_nearest_are_those_of_all_products(tmp_path_factory, seed, common, k):
-    """Vectors that point about one way (common) differ less than int8 can tell."""
+    """In blocks of rows; vectors that point about one way (common) differ less than int8 tells."""
     order = np.random.default_rng(seed)
     vectors = unit(order.standard_normal((200, 24), dtype=np.float32) + np.float32(common))
     vectors[7] = vectors[3]
     table = written(tmp_path_factory.mktemp("table"), vectors)
     asked = order.standard_normal(24).astype(np.float32) + np.float32(common)
     exact = unit(vectors.astype(np.float16).astype(np.float32)) @ unit(asked)
-    found = table.nearest(asked, k)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nearest, "_ROWS", 64)
+        found = table.nearest(asked, k)
     assert [cosine for _, cosine in found] == pytest.approx(np.sort(exact)[::-1][:k], abs=1e-6)
     assert [exact[row] for row, _ in found] == pytest.approx([c for _, c in found], abs=1e-6)
     assert len({row for row, _ in found}) == k
@@ -122,23 +130,100 @@ def test_the_place_of_an_index(emb, index, tmp_path):
         build_index(emb, SENTENCES, tmp_path / "no" / "index")
     with pytest.raises(InputError, match="not a single token"):
         build_index(emb, [[]], tmp_path / "index")
-    with pytest.raises(InputError, match="is no index; make one"):
-        Index(tmp_path / "folder")
+    for name in ("file", "folder"):
+        with pytest.raises(InputError, match="is no index; make one"):
+            Index(tmp_path / name)
+
+
+def test_a_model_is_looked_at_again_after_it_has_changed(index, monkeypatch):
+    emb, seen = Embedder(char_bilm(), device="cpu"), []
+
+    def counted(bilm):
+        seen.append(bilm)
+        return fingerprint(bilm)
+
+    monkeypatch.setattr(index_module, "fingerprint", counted)
+    for _ in range(3):
+        find_neighbors(emb, index, ["a"], 0)
+    assert len(seen) == 1
+    find_neighbors(Embedder(char_bilm(), device="cpu"), index, ["a"], 0)
+    assert len(seen) == 2
+    with torch.inference_mode():  # tensors that are made here do not count their changes
+        find_neighbors(Embedder(char_bilm(), device="cpu"), index, ["a"], 0)
+    find_neighbors(emb, index, ["a"], 0)
+    emb.calibrate(SENTENCES)
+    with pytest.raises(ConfigError, match="was made with another model"):
+        find_neighbors(emb, index, ["a"], 0)
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_build_that_fails_leaves_the_old_index(emb, tmp_path, monkeypatch):
+    """A full disk shows when a file is made; once it is mapped, it would end the process."""
     old = build_index(emb, SENTENCES, tmp_path / "index")
-
-    def fail(self):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(TableWriter, "close", fail)
+    monkeypatch.setattr(os, "posix_fallocate", full_disk, raising=False)
     with pytest.raises(OutputError, match="No space left"):
         build_index(emb, SENTENCES[:3], tmp_path / "index", overwrite=True)
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
     monkeypatch.undo()
     assert Index(tmp_path / "index").num_tokens == old.num_tokens
     assert build_index(emb, SENTENCES[:3], tmp_path / "index", overwrite=True).num_sentences == 3
+
+
+def test_a_place_where_no_space_can_be_reserved_will_do(emb, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    assert build_index(emb, SENTENCES, tmp_path / "one").num_sentences == len(SENTENCES)
+    monkeypatch.delattr(os, "posix_fallocate")
+    assert build_index(emb, SENTENCES, tmp_path / "two").num_sentences == len(SENTENCES)
+
+
+@pytest.fixture
+def half_replaced(emb, tmp_path, monkeypatch):
+    """Ends a build between its two renames; returns the place of the index."""
+    build_index(emb, SENTENCES, tmp_path / "index")
+    rename = Path.rename
+
+    def build(ending, shown):
+        def until_parts(self, target):
+            if self.name == "index.parts":
+                raise ending
+            return rename(self, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", until_parts)
+            with pytest.raises(shown):
+                build_index(emb, SENTENCES[:3], tmp_path / "index", overwrite=True)
+        return tmp_path / "index"
+
+    return build
+
+
+def test_an_index_that_was_being_replaced_is_brought_back(emb, half_replaced):
+    folder = half_replaced(SystemExit(), SystemExit)
+    assert not folder.exists()
+    with pytest.raises(OutputError, match="use --overwrite"):
+        build_index(emb, SENTENCES[:3], folder)
+    assert Index(folder).num_sentences == len(SENTENCES)
+    assert build_index(emb, SENTENCES[:3], folder, overwrite=True).num_sentences == 3
+    assert [path.name for path in folder.parent.iterdir()] == ["index"]
+
+
+def test_an_index_that_was_being_replaced_gives_way_to_one_in_its_place(emb, half_replaced):
+    folder = half_replaced(SystemExit(), SystemExit)
+    shutil.copytree(folder.with_name("index.parts") / "replaced", folder)
+    assert build_index(emb, SENTENCES[:2], folder, overwrite=True).num_sentences == 2
+    assert [path.name for path in folder.parent.iterdir()] == ["index"]
+
+
+def test_a_disk_that_is_full_at_the_last_rename_takes_no_index(half_replaced):
+    folder = half_replaced(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), OutputError)
+    assert Index(folder).num_sentences == len(SENTENCES)
+    assert [path.name for path in folder.parent.iterdir()] == ["index"]
 
 
 @pytest.fixture
@@ -193,8 +278,11 @@ def test_a_build_that_was_cut_off_goes_on(emb, index, tmp_path, cut_off, read, e
             name = f"layer{layer}.{kind}.npy"
             found, right = np.load(built.folder / name), np.load(index.folder / name)
             assert np.abs(found.astype(float) - right).max() <= (1 if kind == "int8" else 1e-3)
-        error = built._manifest["errors"][f"layer{layer}"]
-        assert error == pytest.approx(index._manifest["errors"][f"layer{layer}"], rel=0.05)
+        found, right = (
+            json.loads((folder / "manifest.json").read_text())["errors"][f"layer{layer}"]
+            for folder in (built.folder, index.folder)
+        )
+        assert found == pytest.approx(right, rel=0.05)
 
 
 def _damage(part, change):
@@ -266,15 +354,24 @@ def test_an_index_behind_a_link_is_replaced(emb, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"real", "index"}
 
 
-@pytest.mark.parametrize("damage", ["manifest", "table", "missing", "version"])
+@pytest.mark.parametrize(
+    "damage", ["manifest", "cut", "latin-1", "deep", "nameless", "table", "missing", "version"]
+)
 def test_a_damaged_index(index, tmp_path, damage):
     copy = tmp_path / "copy"
     shutil.copytree(index.folder, copy)
     manifest = json.loads((copy / "manifest.json").read_text())
-    if damage == "manifest":
-        (copy / "manifest.json").write_text("{}")
-    elif damage == "version":
-        (copy / "manifest.json").write_text(json.dumps(manifest | {"version": 99}))
+    nameless = {key: value for key, value in manifest.items() if key != "model_sha256"}
+    texts = {
+        "manifest": "{}",
+        "cut": json.dumps(manifest)[:-9],
+        "latin-1": json.dumps(manifest | {"model_name": "Käthe"}, ensure_ascii=False),
+        "deep": "[" * 100_000,
+        "nameless": json.dumps(nameless),
+        "version": json.dumps(manifest | {"version": 99}),
+    }
+    if damage in texts:
+        (copy / "manifest.json").write_text(texts[damage], encoding="latin-1")
     elif damage == "missing":
         (copy / "layer1.int8.npy").unlink()
     else:

@@ -28,10 +28,10 @@ def planted(number, seed, *, num_classes=4, spread=0.1, dim=16):
 def test_planted_labels_are_read_and_random_ones_are_not(classify):
     learnt, labels = planted(400, 1)
     tested, truth = planted(300, 2)
-    assert probe.accuracy(classify(learnt, labels, tested), truth) == 1
+    assert np.mean(classify(learnt, labels, tested) == truth) == 1
     shuffled = np.random.default_rng(3).permutation(labels)
     others = np.random.default_rng(4).permutation(truth)
-    assert abs(probe.accuracy(classify(learnt, shuffled, tested), others) - 1 / 4) < 0.08
+    assert abs(np.mean(classify(learnt, shuffled, tested) == others) - 1 / 4) < 0.08
 
 
 def test_nearest_centroid_goes_by_direction_not_by_length():
@@ -117,6 +117,10 @@ def test_seeds_learn_from_different_parts_and_repeat(emb):
     )
     assert first == again
     assert len(first.seeds) == 3
+    parts = [part.tolist() for part in probe._draw(20, 3)]
+    assert [len(set(part)) for part in parts] == [16, 16, 16]
+    assert all(part == sorted(part) and set(part) <= {*range(20)} for part in parts)
+    assert parts[0] != parts[1] != parts[2] != parts[0]
 
 
 def test_one_label_only(emb):
@@ -124,6 +128,15 @@ def test_one_label_only(emb):
         probe.probe_senses(emb, LEARNT[:2], LEARNT, layers=[0])
     with pytest.raises(InputError, match="all training words have the tag 'N'"):
         probe.probe_tags(emb, tagged("a/N b/N"), tagged("a/N"), layers=[0])
+
+
+def test_no_word_at_all(emb):
+    with pytest.raises(InputError, match="not a single word to learn from; give words with their"):
+        probe.probe_tags(emb, [], tagged("a/N"), layers=[0])
+    with pytest.raises(InputError, match="not a single word to be scored on"):
+        probe.probe_tags(emb, tagged("a/N b/V"), [[]], layers=[0])
+    with pytest.raises(InputError, match="not a single word to be scored on"):
+        probe.probe_senses(emb, LEARNT, [], layers=[0])
 
 
 @pytest.mark.parametrize(
@@ -149,11 +162,26 @@ def test_senses_are_read(tmp_path):
     assert read_senses(path) == [sense("line-n", "text", "the first line", 2)]
 
 
+def test_limits_hold_for_senses_too(emb, tmp_path):
+    lines = [
+        f"{x.word}.{i}\t{x.label}\t{x.place}\t{' '.join(x.tokens)}\n" for i, x in enumerate(LEARNT)
+    ]
+    path = tmp_path / "s.tsv"
+    path.write_text("".join(lines), encoding="utf-8")
+    limited, _ = probe.run_probe(emb, [str(path)], [str(path)], layers=[2], limits=(3, 2))
+    assert limited == probe.probe_senses(emb, LEARNT[:3], LEARNT[:2], layers=[2])
+
+
 def test_files_of_one_kind(emb, tmp_path):
     with pytest.raises(ConfigError, match="not both"):
         probe.run_probe(emb, ["a.tsv"], ["b.conllu"], layers=[0])
     with pytest.raises(ConfigError, match="first_senses: belongs"):
         probe.run_probe(emb, ["a.conllu"], ["b.conllu"], layers=[0], first_senses="x")
+    with pytest.raises(ConfigError, match="field: belongs to CoNLL-U files; leave it out"):
+        probe.run_probe(emb, ["a.tsv"], ["b.tsv"], layers=[0], field="upos")
+    for limits, name in (((0, None), "max_train"), ((None, 0), "max_dev")):
+        with pytest.raises(ConfigError, match=f"{name}: 0 must be 1 or more"):
+            probe.run_probe(emb, ["a.tsv"], ["b.tsv"], layers=[0], limits=limits)
     for seeds in (0, 10**12):
         with pytest.raises(ConfigError, match=f"seeds: {seeds} must be 1 to 100"):
             probe.run_probe(emb, ["a.tsv"], ["b.tsv"], layers=[0], seeds=seeds)

@@ -46,6 +46,23 @@ def test_a_sweep_that_was_cut_off_trains_only_what_is_missing(folder, monkeypatc
     assert not list((folder / "out").rglob("checkpoint.pt"))
 
 
+def test_scores_go_by_the_epoch_that_a_line_of_the_log_tells(folder, monkeypatch):
+    task, config = base(folder)
+    training(monkeypatch)
+    sweep = Sweep(folder / "out", "efficiency", task, config)
+    sweep.train([Run(name="a", config=config)])
+    log = sweep.place("a") / "log.jsonl"
+    first, second = log.read_text().splitlines(keepends=True)
+    scores = sweep.scores("a")
+    assert scores == [json.loads(first)["accuracy"], json.loads(second)["accuracy"]]
+    log.write_text(second + first.replace("0.1", "0.9") + first)
+    assert sweep.scores("a") == scores
+    for text in (first, first + second[:-9], first + "[]\n"):
+        log.write_text(text)
+        with pytest.raises(CheckpointError, match=r"log\.jsonl: does not tell .*; remove .*a, and"):
+            sweep.scores("a")
+
+
 def test_runs_share_layers_in_the_directory_or_where_the_settings_have_them(folder, monkeypatch):
     task, config = base(folder)
     seen = []

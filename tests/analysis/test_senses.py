@@ -78,12 +78,18 @@ TEXT = [s.split() for s in ("Bank on it", "a bank", "no", "the bank by the bank"
 
 
 def test_occurrences_of_a_word_whatever_its_case():
-    assert [(x.tokens[0], x.place) for x in occurrences(TEXT, "bank")] == [
+    assert [(x.tokens[0], x.place) for x in occurrences(TEXT, "bank", 9)] == [
         *(("Bank", 0), ("a", 1), ("the", 1), ("the", 4))
     ]
     for word, times in (("zebra", "never"), ("on", "once"), ("the", "twice")):
         with pytest.raises(InputError, match=f"'{word}' occurs {times} in the corpus"):
-            occurrences(TEXT, word)
+            occurrences(TEXT, word, 9)
+
+
+def test_a_corpus_is_read_until_there_are_enough():
+    sentences = iter([*TEXT, ["not", "read"]])
+    assert [x.place for x in occurrences(sentences, "bank", 3)] == [0, 1, 1]
+    assert next(sentences) == ["not", "read"]
 
 
 def example(word, text, place, label):
@@ -106,7 +112,7 @@ def test_examples_of_a_word_by_form_or_entry(word):
 
 def test_layers_0_cannot_tell_senses_of_one_form(tmp_path):
     emb = Embedder(char_bilm(), device="cpu")
-    examples = [x for x in occurrences(TEXT, "bank") if x.form == "bank"]
+    examples = [x for x in occurrences(TEXT, "bank", 9) if x.form == "bank"]
     static, top = map_senses(emb, examples, layers=[0, 2])
     assert static.num_clusters == 1
     assert static.purity is None

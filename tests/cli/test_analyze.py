@@ -1,11 +1,21 @@
 """`elmo analyze`: every command's table and files, and what a user can get wrong."""
 
+import dataclasses
+import inspect
 import json
+import re
 import sys
+from typing import get_args
+from xml.etree import ElementTree
 
 import pytest
 
 from builders import char_bilm
+from elmokit.analysis.efficiency import measure_efficiency
+from elmokit.analysis.layers import compare_layers
+from elmokit.cli.analyze_tasks import EfficiencySettings, LayersSettings
+from elmokit.embedding.settings import RowFormat
+from elmokit.text.reading import FORMATS
 
 PNG = b"\x89PNG\r\n\x1a\n"
 TEXT = "the bank of the river\nshe went to the bank\nno bank at all\n價錢 $5 & $6\n"
@@ -93,6 +103,33 @@ def test_similarity_shows_any_characters(analyze, place):
     assert "$5" in (place / "out" / "similarity.svg").read_text(encoding="utf-8")
 
 
+def test_any_string_of_python_is_shown(analyze, place):
+    """Halves of surrogate pairs come of JSON, and of arguments that are not UTF-8."""
+    odd = ["\udcff", "a\x01b", "\uffff", "價"]
+    rows = [json.dumps({"tokens": ["ba\udcffnk", token]}) for token in odd]
+    (place / "odd.jsonl").write_text("\n".join(rows))
+    analyze("index", place / "odd.jsonl", place / "index")
+    for command in (
+        ("similarity", " ".join(odd), " ".join(odd)),
+        ("neighbors", place / "index", " ".join(odd), odd[0]),
+        ("senses", place / "odd.jsonl", "ba\udcffnk"),
+    ):
+        analyze(*command, "-o", place / "out")
+        shown = ElementTree.parse(place / "out" / f"{command[0]}.svg")
+        assert r"\udcff" in " ".join(shown.getroot().itertext())
+        assert (place / "out" / f"{command[0]}.png").exists()
+    found = [
+        json.loads((place / "out" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("similarity", "neighbors", "senses")
+    ]
+    assert found[0]["first"] == found[1]["tokens"] == odd
+    assert [x["tokens"][1] for x in found[2]["occurrences"]] == odd
+    assert "價" in (place / "out" / "senses.json").read_text(encoding="utf-8")
+    page = (place / "out" / "senses.html").read_text(encoding="utf-8")
+    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    assert [x["after"] for x in json.loads(data)["sentences"]] == odd
+
+
 def test_senses(analyze, place):
     ran = analyze("senses", place / "s.tsv", "bank", "-o", place / "out")
     assert "purity" in ran.out.splitlines()[0]
@@ -145,7 +182,14 @@ def test_what_a_user_can_get_wrong(refused, place, model):
         (("neighbors", place, "a b", "c"), "'c' is no token of the sentence"),
         (("index", place / "no", place / "index"), "no: cannot be read"),
         (("index", text, place), "is in the way, and is no index"),
-        (("drift", tags), "the text has 3 sentences; give running text of four or more"),
+        (("drift", tags), "the text has 3 sentences; give running text of 4 or more"),
+        *(
+            (("drift", text, "--max-sentences", number), f"max_sentences: {number} must be 4 or")
+            for number in ("3", "0", "-1")
+        ),
+        (("senses", text, "bank", "--max-occurrences", "-1"), "max_occurrences: -1 is too few"),
+        (("probe", "--train", tags, "--dev", tags, "--max-dev", "-1"), "max_dev: -1 must be 1"),
+        (("probe", "--train", senses, "--dev", senses, "--field", "upos"), "field: belongs to"),
     ):
         assert message in refused("analyze", *arguments, "--model", model)
 
@@ -160,11 +204,27 @@ def test_an_index_of_another_model(analyze, refused, place):
 
 
 def test_missing_libraries_are_named(refused, place, model, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
+    class Missing:
+        def find_spec(self, name, *_):
+            if name == "sklearn":
+                raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+    for name in ("sklearn", "sklearn.linear_model"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Missing(), *sys.meta_path])
     tags = place / "t.conllu"
     message = refused("analyze", "probe", "--train", tags, "--dev", tags, "--model", model)
     assert message == 'this analysis needs sklearn; pip install "elmokit[analysis]"'
+
+
+def test_a_choice_is_the_same_wherever_it_stands():
+    assert get_args(RowFormat) == ("auto", *FORMATS)
+    for function, kind, name in (
+        (compare_layers, LayersSettings, "lambdas"),
+        (measure_efficiency, EfficiencySettings, "fractions"),
+    ):
+        [field] = [field for field in dataclasses.fields(kind) if field.name == name]
+        assert field.default == inspect.signature(function).parameters[name].default
 
 
 def test_a_group_needs_a_command(refused, elmo):

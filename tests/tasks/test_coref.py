@@ -3,6 +3,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -161,6 +162,24 @@ def test_pairs_are_scored_one_by_one_as_in_blocks(monkeypatch):
             hidden = hidden + module.both(vectors[one] * vectors[other])
             hidden = hidden + module.distance.weight[bucket] + module.speaker.weight[alike]
             torch.testing.assert_close(score, pairs[other] + module.output(hidden.relu())[0])
+
+
+def test_pairs_teach_in_blocks_what_they_teach_together(monkeypatch):
+    module = Antecedents(span_dim=4, max_antecedents=3, num_refinements=1, dropout=0.0)
+    start = torch.randn(7, 4)
+
+    def gradients():
+        torch.manual_seed(3)
+        vectors = start.clone().requires_grad_()
+        found = module(vectors, torch.zeros(7), torch.arange(7) % 3)
+        loss = F.pad(found.scores, (1, 0)).logsumexp(dim=1).sum()
+        return torch.autograd.grad(loss, [vectors, *module.parameters()])
+
+    whole = gradients()
+    monkeypatch.setattr(antecedents, "_ROWS", 2)
+    torch.testing.assert_close(gradients(), whole)
+    module.dropout.p = 0.5  # what is dropped is dropped again on the way back
+    torch.testing.assert_close(gradients(), gradients())
 
 
 def test_spans_are_refined_by_what_they_refer_to():

@@ -30,6 +30,9 @@ _FONTS = (
 )
 """Those that are installed are tried in this order, for each character."""
 _DPI = 120
+_UNDRAWN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that are not allowed in XML, and so in SVG; fonts have none of them, and matplotlib
+does not take surrogates."""
 
 
 @contextmanager
@@ -62,6 +65,11 @@ def new_figure(width: float, height: float) -> "Figure":
     with needed("matplotlib"):
         from matplotlib.figure import Figure
     return Figure(figsize=(width, height))
+
+
+def shown(text: str) -> str:
+    """Returns text as figures can show it: characters that they cannot become escapes."""
+    return _UNDRAWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def render(figure: "Figure") -> dict[str, bytes]:
@@ -135,13 +143,13 @@ def panels(lists: Sequence[tuple[str, Sequence[tuple[str, float]]]], *, title: s
     with style():
         most = max(len(entries) for _, entries in lists)
         figure = new_figure(9, (0.24 * most + 0.5) * len(lists) + 0.5)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        figure.suptitle(shown(title), x=0.01, ha="left", fontsize=11)
         for number, (name, entries) in enumerate(lists):
             axes = figure.add_subplot(len(lists), 1, number + 1)
             values = [value for _, value in entries]
             axes.barh(range(len(values)), values, color=COLORS[number % len(COLORS)], alpha=0.35)
             for place, (text, value) in enumerate(entries):
-                axes.text(0.01, place, text, va="center", fontsize=8.5, clip_on=False)
+                axes.text(0.01, place, shown(text), va="center", fontsize=8.5, clip_on=False)
                 axes.text(1.01, place, f"{value:.3f}", va="center", fontsize=8.5)
             axes.set_xlim(0, 1)
             axes.set_ylim(most - 0.5, -0.5)
@@ -159,6 +167,7 @@ def heat_maps(
     columns: Sequence[str],
 ) -> "Figure":
     """Draws token-by-token cosines (K, A, B), a map for each layer."""
+    rows, columns = ([shown(token) for token in tokens] for tokens in (rows, columns))
     with style():
         cell = 0.42
         figure = new_figure(len(layers) * (cell * len(columns) + 0.9) + 0.8, cell * len(rows) + 1.3)
@@ -203,7 +212,7 @@ def scatter(
     """
     with style():
         figure = new_figure(3.2 * len(maps) + 1.2, 3.7)
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        figure.suptitle(shown(title), x=0.01, ha="left", fontsize=11)
         for axes, (name, points, numbers) in zip(
             figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True
         ):
@@ -214,7 +223,7 @@ def scatter(
                     color=COLORS[number % len(COLORS)],
                     marker=MARKERS[number % len(MARKERS)],
                     **{"s": 26, "alpha": 0.75, "linewidths": 0},
-                    label=groups[number],
+                    label=shown(groups[number]),
                 )
             axes.set_title(name, loc="left")
             axes.set_xticks([])

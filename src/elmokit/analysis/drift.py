@@ -21,6 +21,8 @@ from elmokit.errors import InputError
 POSITIONS = ("1", "2", "3", "4", "5", "6-10", "11-20", "21-")
 """Places of tokens in their direction, from 1, and how they are put together."""
 _STARTS = (0, 1, 2, 3, 4, 5, 10, 20)
+LEAST = 4
+"""Sentences that a measurement needs."""
 NUM_FIRST = 5
 """Tokens on which a cold start shows most."""
 FRESH, CALIBRATED, CONTEXT = "zero state", "calibrated state", "left context"
@@ -88,9 +90,9 @@ def measure_drift(
     Raises:
         InputError: There are fewer than four sentences.
     """
-    if len(sentences) < 4:
+    if len(sentences) < LEAST:
         raise InputError(
-            f"drift: the text has {len(sentences)} sentences; give running text of four or more"
+            f"drift: the text has {len(sentences)} sentences; give running text of {LEAST} or more"
         )
     before, measured = sentences[: len(sentences) // 2], sentences[len(sentences) // 2 :]
     has_state = emb.bilm.network.has_state

@@ -9,15 +9,13 @@ from typing import Any
 
 from elmokit.analysis import task_drawing
 from elmokit.analysis.comparison import WITHOUT, Arm, check_distinct, outcomes, percent, summed_up
+from elmokit.analysis.defaults import FRACTIONS
 from elmokit.analysis.output import Report
 from elmokit.analysis.runs import Run, Sweep, check_reads_elmo
 from elmokit.errors import ConfigError
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.readers.reading import check_any
 from elmokit.tasks.task import Task
-
-FRACTIONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Shares of the training set, evenly far apart on a log scale."""
 
 ARMS = (WITHOUT, Arm(name="elmo", title="with ELMo", elmo={}))
 """The set-ups that are compared."""

@@ -6,6 +6,7 @@ Letters: K layers, N words, D projection width.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from elmokit.tasks.readers.reading import Block, cut_lines, read_examples
 from elmokit.text import read_rows
 from elmokit.text.lines import source_name
 
+_T = TypeVar("_T")
 Array = NDArray[np.float32]
 Tokens = Sequence[str]
 
@@ -135,6 +137,11 @@ class _Senses:
             )
         word = name.partition(".")[0]
         return Example(word=word, tokens=tokens, place=int(place), label=sense)
+
+
+def first(number: int, of: Iterable[_T]) -> list[_T]:
+    """Returns the first so many; no more of them are read."""
+    return [one for _, one in zip(range(number), of, strict=False)]
 
 
 def parse_layers(text: str, emb: Embedder) -> tuple[int, ...]:

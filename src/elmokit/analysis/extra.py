@@ -1,13 +1,11 @@
 """The libraries of the extra `analysis`, which are imported where they are used."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
-from elmokit.errors import MissingExtraError
+from elmokit import extras
 
 
-@contextmanager
-def needed(what: str, *, install: str = '"elmokit[analysis]"') -> Iterator[None]:
+def needed(what: str, *, install: str = '"elmokit[analysis]"') -> AbstractContextManager[None]:
     """Lets a missing library reach the user as one line.
 
     Args:
@@ -15,11 +13,6 @@ def needed(what: str, *, install: str = '"elmokit[analysis]"') -> Iterator[None]
         install: What pip is to install.
 
     Raises:
-        MissingExtraError: It is not installed; any other failure of an import shows itself.
+        MissingExtraError: On leaving, if it is not installed.
     """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != what:
-            raise
-        raise MissingExtraError(f"this analysis needs {what}; pip install {install}") from None
+    return extras.needed(what, f"this analysis needs {what}; pip install {install}")

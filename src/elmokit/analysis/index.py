@@ -9,9 +9,9 @@ Letters: N tokens, U word types, R sentences, D projection width.
 
 import contextlib
 import json
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,19 +42,19 @@ class Index:
             InputError: There is none, or it is damaged.
         """
         self.folder = folder
-        try:
-            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        self._checked: tuple[weakref.ref[Embedder], int] | None = None
+        if not (folder / MANIFEST).is_file():
             raise InputError(
                 f"{folder}: is no index; make one with elmo analyze index CORPUS {folder}"
-            ) from None
+            )
         with self._reading():
+            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             if manifest["version"] != VERSION:
                 raise InputError(
                     f"{folder}: is an index of version {manifest['version']}, this elmokit reads "
                     f"{VERSION}; make it anew"
                 )
-            self._manifest: dict[str, Any] = manifest
+            self._model = manifest["model_name"], manifest["model_sha256"]
             self.layers: tuple[int, ...] = tuple(manifest["layers"])
             self.types: list[str] = json.loads((folder / TYPES).read_text(encoding="utf-8"))
             self._tokens: NDArray[np.int32] = np.load(folder / TOKENS, mmap_mode="r")
@@ -81,14 +81,24 @@ class Index:
     def check_model(self, emb: Embedder) -> None:
         """Refuses a model other than the one that the index was made with.
 
+        A model that was found to be the right one is looked at again only after it has changed.
+
         Raises:
             ConfigError: The models differ.
         """
-        if fingerprint(emb.bilm) != self._manifest["model_sha256"]:
+        tensors = emb.bilm.network.state_dict().values()
+        # torch counts what changes a tensor in place, such as a calibration or a step of training.
+        changes = sum(tensor._version for tensor in tensors if not tensor.is_inference())
+        checked = weakref.ref(emb), changes
+        if checked == self._checked:
+            return
+        name, digest = self._model
+        if fingerprint(emb.bilm) != digest:
             raise ConfigError(
-                f"{self.folder}: was made with another model ({self._manifest['model_name']}), not "
-                f"with {emb.bilm.title}; give that one with --model, or make the index anew"
+                f"{self.folder}: was made with another model ({name}), not with {emb.bilm.title}; "
+                "give that one with --model, or make the index anew"
             )
+        self._checked = checked
 
     def nearest(self, layer: int, vector: Array, k: int) -> list[tuple[int, float]]:
         """Finds the k tokens nearest to a vector (2D,) in a layer: places and cosines."""
@@ -113,7 +123,7 @@ class Index:
             yield
         except InputError:
             raise
-        except (OSError, ValueError, LookupError, TypeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"{self.folder}: damaged ({reason}); make the index anew") from None
 

@@ -26,7 +26,7 @@ from elmokit.analysis.index import (
     contextual_layers,
     static_vectors,
 )
-from elmokit.analysis.nearest import TableWriter, is_table
+from elmokit.analysis.nearest import TableWriter, is_table, mapped
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.manifest import sync_directory, write_atomically
 from elmokit.embedding.place import LOCK, claim, disk_errors, parts_directory
@@ -38,8 +38,10 @@ logger = logging.getLogger(__name__)
 
 _BEGUN = "begun.json"
 """In the folder of an unfinished index: what it is of, and how far it is."""
+_REPLACED = "replaced"
+"""There too: the index that it takes the place of."""
 _OWN = re.compile(
-    rf"({_BEGUN}|{MANIFEST}|{TYPES})(\.tmp)?|{TOKENS}|{OFFSETS}|{LOCK}|replaced|"
+    rf"({_BEGUN}|{MANIFEST}|{TYPES})(\.tmp)?|{TOKENS}|{OFFSETS}|{LOCK}|{_REPLACED}|"
     r"(types|layer\d+)\.(float16|int8|steps)\.npy"
 )
 """Files in that folder."""
@@ -145,26 +147,39 @@ def build_index(
         folder = folder.resolve()
         part = parts_directory(folder)
         with claim(folder):
+            _bring_back(part, folder)
+            check_index_place(folder, overwrite=overwrite)  # an index may be there now
             try:
                 _write(emb, corpus, _Begun.load(part, corpus, emb), part)
                 _put_in_place(part, folder)
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.EDQUOT):  # the disk may be full of it
+                    _bring_back(part, folder)
                     shutil.rmtree(part, ignore_errors=True)
                 raise
     return Index(folder)
 
 
 def _put_in_place(part: Path, folder: Path) -> None:
-    """Makes a finished part the index; the one before goes only then."""
-    replaced = part / "replaced"
+    """Makes a finished part the index; the one before goes only then (see `_bring_back`)."""
     if folder.exists():
-        folder.rename(replaced)
+        folder.rename(part / _REPLACED)
     part.rename(folder)
     sync_directory(folder.parent)
     for name in (_BEGUN, LOCK):
         (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / replaced.name, ignore_errors=True)
+    shutil.rmtree(folder / _REPLACED, ignore_errors=True)
+
+
+def _bring_back(part: Path, folder: Path) -> None:
+    """Brings back the index that was being replaced when a build ended between two renames."""
+    replaced = part / _REPLACED
+    if not replaced.exists():
+        return
+    if folder.exists():
+        shutil.rmtree(replaced)
+    else:
+        replaced.rename(folder)
 
 
 def check_index_place(folder: Path, *, overwrite: bool) -> None:
@@ -191,8 +206,8 @@ def _write(emb: Embedder, corpus: _Corpus, begun: _Begun, part: Path) -> None:
         for path in part.iterdir():
             if path.name != LOCK:
                 path.unlink()
-    np.save(part / TOKENS, corpus.tokens)
-    np.save(part / OFFSETS, corpus.offsets)
+    mapped(part / TOKENS, np.int32, corpus.tokens.shape)[:] = corpus.tokens
+    mapped(part / OFFSETS, np.int64, corpus.offsets.shape)[:] = corpus.offsets
     write_atomically(part / TYPES, json.dumps(corpus.types).encode())
     errors = {"types": _write_types(emb, corpus.types, part)}
     errors |= _write_layers(emb, corpus, begun, part)

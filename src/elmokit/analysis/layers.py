@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from elmokit.analysis.comparison import WITHOUT, Arm, check_distinct, compare
+from elmokit.analysis.defaults import LAMBDAS
 from elmokit.analysis.output import Report
 from elmokit.analysis.runs import Sweep, check_reads_elmo
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.task import Task
-
-LAMBDAS = (1.0, 0.001)
-"""The paper's: one that keeps the mix near an even one, one that lets it learn."""
 
 
 def arms(lambdas: Sequence[float] = LAMBDAS) -> list[Arm]:

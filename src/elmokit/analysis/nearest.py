@@ -6,6 +6,8 @@ a known error. Only rows that can still be among the nearest are read in float16
 Letters: N rows, W width.
 """
 
+import errno
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,7 +44,7 @@ class TableWriter:
     def __init__(
         self, folder: Path, name: str, shape: tuple[int, int], done: int = 0, error: float = 0.0
     ) -> None:
-        """Makes the table, or opens it again.
+        """Makes the table, or opens it again; its whole space on the disk is taken now.
 
         Args:
             folder: Where its files are.
@@ -50,10 +52,13 @@ class TableWriter:
             shape: (N, W)
             done: Rows that are in it, from an earlier writer.
             error: What that writer's `flush` returned with them.
+
+        Raises:
+            OSError: The disk is full or refuses.
         """
-        self._exact = _opened(folder / f"{name}.float16.npy", np.float16, shape, anew=not done)
-        self._codes = _opened(folder / f"{name}.int8.npy", np.int8, shape, anew=not done)
-        self._steps = _opened(folder / f"{name}.steps.npy", np.float32, shape[:1], anew=not done)
+        self._exact = mapped(folder / f"{name}.float16.npy", np.float16, shape, anew=not done)
+        self._codes = mapped(folder / f"{name}.int8.npy", np.int8, shape, anew=not done)
+        self._steps = mapped(folder / f"{name}.steps.npy", np.float32, shape[:1], anew=not done)
         self._done = done
         self._error = error
 
@@ -155,6 +160,29 @@ def _coded(vectors: Array) -> tuple[NDArray[np.int8], Array]:
     return np.rint(vectors / steps[:, None]).astype(np.int8), steps
 
 
-def _opened(path: Path, dtype: type, shape: tuple[int, ...], *, anew: bool) -> NDArray[Any]:
+def mapped(path: Path, dtype: type, shape: tuple[int, ...], *, anew: bool = True) -> NDArray[Any]:
+    """Makes a `.npy` file, or opens one, whose array is written in place.
+
+    Raises:
+        OSError: The disk is full or refuses; writing into the array raises none.
+    """
     mode: Literal["w+", "r+"] = "w+" if anew else "r+"
-    return np.lib.format.open_memmap(path, mode=mode, dtype=dtype, shape=shape)
+    table = np.lib.format.open_memmap(path, mode=mode, dtype=dtype, shape=shape)
+    _reserve(path)
+    return table
+
+
+def _reserve(path: Path) -> None:
+    """Takes the space of a file that has holes.
+
+    Where a mapped file has one and the disk is full, writing ends the process, without an error
+    that could be told.
+    """
+    if not hasattr(os, "posix_fallocate"):
+        return
+    with path.open("rb+") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot
+                raise

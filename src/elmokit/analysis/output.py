@@ -93,8 +93,12 @@ def write_report(report: Report, folder: Path, emb: Embedder | None = None) -> l
         "environment": environment(),
     }
     files = {f"{report.name}.{kind}": data for kind, data in render(report.draw()).items()}
-    files |= {name: text.encode() for name, text in report.pages.items()}
-    files[f"{report.name}.json"] = json.dumps(result, indent=1, ensure_ascii=False).encode()
+    texts = {
+        **report.pages,
+        f"{report.name}.json": json.dumps(result, indent=1, ensure_ascii=False),
+    }
+    # UTF-8 has no surrogates; the escapes that are written in their place mean the same in JSON.
+    files |= {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}
     with disk_errors(folder, "or give another folder with -o"):
         folder.mkdir(exist_ok=True)
         for name, data in files.items():

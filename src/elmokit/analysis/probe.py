@@ -137,7 +137,7 @@ def probe_tags(
     """
     train, test = ([word for sentence in part for word in sentence] for part in (learnt, tested))
     labels, truth = labels_of(train), labels_of(test)
-    _check(labels, "tag")
+    _check(labels, truth, "tag")
     sentences = np.repeat(np.arange(len(learnt)), [len(sentence) for sentence in learnt])
     draws = [np.isin(sentences, drawn) for drawn in _draw(len(learnt), seeds)]
     common = [_majority(_chosen(train, np.flatnonzero(drawn)), test, None) for drawn in draws]
@@ -180,7 +180,7 @@ def probe_senses(
         InputError: There is nothing to tell apart.
     """
     labels, truth = labels_of(learnt), labels_of(tested)
-    _check(labels, "sense")
+    _check(labels, truth, "sense")
     words, test_words = (
         np.array([example.word for example in part], dtype=object) for part in (learnt, tested)
     )
@@ -215,7 +215,7 @@ def run_probe(
     dev: Sequence[str],
     *,
     layers: Sequence[int],
-    field: Field = "upos",
+    field: Field | None = None,
     limits: tuple[int | None, int | None] = (None, None),
     seeds: int = 1,
     first_senses: str | None = None,
@@ -228,8 +228,8 @@ def run_probe(
         train: Files to learn from.
         dev: Files to be scored on.
         layers: K layers by number.
-        field: Column of the tags.
-        limits: Sentences of each file that are taken, in training and for scoring (CoNLL-U).
+        field: Column of the tags (CoNLL-U); `upos` if None.
+        limits: Sentences of each file that are taken, in training and for scoring.
         seeds: How often to learn.
         first_senses: File of words and their senses, between tabs, for those not in training.
         encoding: Encoding of the files.
@@ -239,27 +239,34 @@ def run_probe(
 
     Raises:
         InputError: A file cannot be read, or there is nothing to tell apart.
-        ConfigError: A setting is out of range, or files of both kinds are given.
+        ConfigError: A setting is out of range or belongs to files of the other kind, or files of
+            both kinds are given.
     """
     if not 1 <= seeds <= _MOST_SEEDS:
         raise ConfigError(f"seeds: {seeds} must be 1 to {_MOST_SEEDS}")
-    if any(limit is not None and limit < 1 for limit in limits):
-        raise ConfigError("max_train, max_dev: must be 1 or more")
+    for name, limit in zip(("max_train", "max_dev"), limits, strict=True):
+        if limit is not None and limit < 1:
+            raise ConfigError(f"{name}: {limit} must be 1 or more")
+    parts = list(zip((train, dev), limits, strict=True))
     kinds = {name.endswith(SENSES_SUFFIX) for name in (*train, *dev)}
     if len(kinds) > 1:
         raise ConfigError("train, dev: give CoNLL-U files or .tsv files of senses, not both")
     if kinds == {True}:
+        if field is not None:
+            raise ConfigError("field: belongs to CoNLL-U files; leave it out")
         examples = [
-            [x for name in names for x in read_senses(name, encoding)] for names in (train, dev)
+            [x for name in names for x in read_senses(name, encoding)[:limit]]
+            for names, limit in parts
         ]
         known = None if first_senses is None else _read_first_senses(first_senses, encoding)
         scores = probe_senses(emb, *examples, layers=layers, seeds=seeds, first_senses=known)
         return scores, "Word senses"
     if first_senses is not None:
-        raise ConfigError("first_senses: belongs to .tsv files of senses")
+        raise ConfigError("first_senses: belongs to .tsv files of senses; leave it out")
+    field = field or "upos"
     sentences = [
         [sentence for name in names for sentence in read_tags(name, field, limit, encoding)]
-        for names, limit in zip((train, dev), limits, strict=True)
+        for names, limit in parts
     ]
     return probe_tags(emb, *sentences, layers=layers, seeds=seeds), f"Tags ({field})"
 
@@ -267,11 +274,6 @@ def run_probe(
 def labels_of(examples: Sequence[Example]) -> Labels:
     """Returns the labels of words as an array."""
     return np.array([example.label for example in examples], dtype=object)
-
-
-def accuracy(answers: Labels, truth: Labels) -> float:
-    """Share of right answers."""
-    return float(np.mean(answers == truth))
 
 
 def _read_first_senses(source: str, encoding: str) -> dict[str, str]:
@@ -285,7 +287,10 @@ def _read_first_senses(source: str, encoding: str) -> dict[str, str]:
     return found
 
 
-def _check(labels: Labels, kind: str) -> None:
+def _check(labels: Labels, truth: Labels, kind: str) -> None:
+    for words, use in ((labels, "learn from"), (truth, "be scored on")):
+        if not len(words):
+            raise InputError(f"probe: not a single word to {use}; give words with their {kind}s")
     if len(set(labels)) < 2:
         raise InputError(
             f"probe: all training words have the {kind} {labels[0]!r}; a probe needs two {kind}s "

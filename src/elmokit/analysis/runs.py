@@ -22,7 +22,7 @@ from elmokit.analysis.output import check_folder, model_facts
 from elmokit.checkpoints.files import expanded, read_json
 from elmokit.embedding.manifest import Digest, write_atomically
 from elmokit.embedding.place import disk_errors
-from elmokit.errors import ConfigError, InputError, OutputError
+from elmokit.errors import CheckpointError, ConfigError, InputError, OutputError
 from elmokit.model import BiLM
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
 from elmokit.tasks.run import RESULTS
@@ -126,10 +126,22 @@ class Sweep:
         return results
 
     def scores(self, name: str) -> list[float]:
-        """Returns the score on dev after each epoch of a finished run."""
-        metric = read_json(self.place(name) / RESULTS)["metric"]
-        log = (self.place(name) / LOG).read_text(encoding="utf-8")
-        return [json.loads(line)[metric] for line in log.splitlines()]
+        """Returns the score on dev after each epoch of a finished run.
+
+        Raises:
+            CheckpointError: Its files do not tell.
+        """
+        place = self.place(name)
+        results = read_json(place / RESULTS)
+        try:
+            lines = map(json.loads, (place / LOG).read_text(encoding="utf-8").splitlines())
+            by_epoch = {line["epoch"]: line[results["metric"]] for line in lines}
+            return [by_epoch[epoch] for epoch in range(1, results["epochs"] + 1)]
+        except (OSError, ValueError, LookupError, TypeError):
+            raise CheckpointError(
+                f"{place / LOG}: does not tell the score of each epoch; remove {place}, and the "
+                "same command trains this run again"
+            ) from None
 
     def _train(self, run: Run) -> dict[str, Any]:
         place, cache = self.place(run.name), run.config.cache

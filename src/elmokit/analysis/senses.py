@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.examples import Array, Example, unit, vectors_of
+from elmokit.analysis.examples import Array, Example, first, unit, vectors_of
 from elmokit.analysis.extra import needed
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import InputError
@@ -57,20 +57,25 @@ class SenseMap:
         }
 
 
-def occurrences(sentences: Iterable[Sequence[str]], word: str) -> list[Example]:
+def occurrences(sentences: Iterable[Sequence[str]], word: str, most: int) -> list[Example]:
     """Finds a word in sentences, whatever its case.
+
+    Args:
+        sentences: A corpus, which is read until there are enough.
+        word: The word.
+        most: Occurrences to find, the first ones.
 
     Raises:
         InputError: It does not occur often enough for a map.
     """
     wanted = word.casefold()
-    found = [
+    found = (
         Example(word=word, tokens=tuple(tokens), place=place)
         for tokens in sentences
         for place, token in enumerate(tokens)
         if token.casefold() == wanted
-    ]
-    return check_number(found, word)
+    )
+    return check_number(first(most, found), word)
 
 
 def with_senses(examples: Iterable[Example], word: str) -> list[Example]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from elmokit.analysis.drawing import COLORS, MARKERS, new_figure, style
+from elmokit.analysis.drawing import COLORS, MARKERS, new_figure, shown, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,7 +106,7 @@ def weights(rows: Sequence[Mapping[str, Any]], *, title: str) -> "Figure":
                 color = "white" if value < 0.55 * largest else "black"
                 axes.text(layer, place, f"{value:.2f}", ha="center", va="center", color=color)
         axes.set_xticks(range(num_layers), [f"layer {layer}" for layer in range(num_layers)])
-        names = [f"{row['label']} (gamma {row['gamma']:.2f})" for row in rows]
+        names = [f"{shown(row['label'])} (gamma {row['gamma']:.2f})" for row in rows]
         axes.set_yticks(range(len(rows)), names)
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)

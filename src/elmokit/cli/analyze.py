@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from elmokit.cli.printing import say, say_table
+from elmokit.cli.printing import say
+from elmokit.cli.reporting import ReportSettings, tell
+from elmokit.embedding.settings import RowFormat
 from elmokit.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,8 +22,6 @@ _CORPUS = tyro.conf.arg(metavar="CORPUS")
 _INDEX = tyro.conf.arg(metavar="INDEX")
 _SENTENCE = tyro.conf.arg(metavar="SENTENCE")
 _WORD = tyro.conf.arg(metavar="WORD")
-
-Format = Literal["auto", "text", "raw", "conllu", "jsonl", "fasta"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +41,9 @@ class _Common:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reported(_Common):
+class _Reported(ReportSettings, _Common):
     layers: str = "all"
     """all, one layer by number (0 is the token layer), or several as 0,1,2."""
-    folder: Annotated[
-        Path | None, tyro.conf.arg(name="output", aliases=["-o"], metavar="FOLDER")
-    ] = None
-    """Folder for the results, as JSON, PNG and SVG files; without it there is only the table."""
-    overwrite: bool = False
-    """Replace results that the folder holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +58,12 @@ class ProbeSettings(_Reported):
     0, sentence, between tabs)."""
     dev: Annotated[tuple[str, ...], _FILES]
     """Examples to be scored on."""
-    field: Literal["upos", "xpos"] = "upos"
-    """Column of the tags (CoNLL-U)."""
+    field: Literal["upos", "xpos"] | None = None
+    """Column of the tags (CoNLL-U); upos if not given."""
     max_train: int | None = None
-    """Sentences to learn from, the first ones of each file (CoNLL-U); all if not given."""
+    """Sentences to learn from, the first ones of each file; all if not given."""
     max_dev: int | None = None
-    """Sentences to be scored on, the first ones of each file (CoNLL-U); all if not given."""
+    """Sentences to be scored on, the first ones of each file; all if not given."""
     seeds: int = 1
     """How often to learn; of several seeds each takes 80 % of the training examples."""
     first_senses: str | None = None
@@ -89,7 +83,7 @@ class IndexSettings(_Common):
     """Text to index, plain or compressed (.gz, .xz, .zst); - reads standard input."""
     index: Annotated[tyro.conf.Positional[Path], _INDEX]
     """Folder to make: 1.5 bytes per number, 0.8 GB for a million tokens, 256 wide, and layer."""
-    format: Format = "auto"
+    format: RowFormat = "auto"
     """What a row is. auto goes by the suffix; raw cuts running text into sentences."""
     tokenizer: str | None = None
     """whitespace, characters, words, spacy or spacy:LANG; by default the format's own."""
@@ -148,8 +142,8 @@ class SensesSettings(_Reported):
     max_clusters: int = 8
     """Most clusters that may be suggested."""
     max_occurrences: int = 500
-    """Occurrences to draw, the first ones."""
-    format: Format = "auto"
+    """Occurrences to draw, the first ones; a text is read no further."""
+    format: RowFormat = "auto"
     """What a row is (no .tsv file). auto goes by the suffix."""
     tokenizer: str | None = None
     """whitespace, characters, words, spacy or spacy:LANG; by default the format's own."""
@@ -168,7 +162,7 @@ class DriftSettings(_Reported):
     """Running text: its sentences in their order."""
     max_sentences: int = 400
     """Sentences to read, the first ones; the second half of them is measured."""
-    format: Format = "auto"
+    format: RowFormat = "auto"
     """What a row is. auto goes by the suffix; raw cuts running text into sentences."""
     tokenizer: str | None = None
     """whitespace, characters, words, spacy or spacy:LANG; by default the format's own."""
@@ -269,9 +263,10 @@ def senses(settings: SensesSettings) -> None:
             raise ConfigError(f"{name}: {getattr(settings, name)} is too few for a map")
     if settings.corpus.endswith(SENSES_SUFFIX):
         examples = with_senses(read_senses(settings.corpus, settings.encoding), settings.word)
+        examples = examples[: settings.max_occurrences]
     else:
-        examples = occurrences(_sentences(settings, read_sentences), settings.word)
-    examples = examples[: settings.max_occurrences]
+        sentences = _sentences(settings, read_sentences)
+        examples = occurrences(sentences, settings.word, settings.max_occurrences)
 
     def report(emb: "Embedder") -> "Report":
         maps = map_senses(
@@ -288,13 +283,13 @@ def senses(settings: SensesSettings) -> None:
 
 def drift(settings: DriftSettings) -> None:
     """Measures drift and prints it with the advice."""
-    import itertools
-
-    from elmokit.analysis.drift import measure_drift
-    from elmokit.analysis.examples import parse_layers, read_sentences
+    from elmokit.analysis.drift import LEAST, measure_drift
+    from elmokit.analysis.examples import first, parse_layers, read_sentences
     from elmokit.analysis.reports import drift_report
 
-    sentences = list(itertools.islice(_sentences(settings, read_sentences), settings.max_sentences))
+    if settings.max_sentences < LEAST:
+        raise ConfigError(f"max_sentences: {settings.max_sentences} must be {LEAST} or more")
+    sentences = first(settings.max_sentences, _sentences(settings, read_sentences))
 
     def report(emb: "Embedder") -> "Report":
         found = measure_drift(emb, sentences, parse_layers(settings.layers, emb))
@@ -305,18 +300,13 @@ def drift(settings: DriftSettings) -> None:
 
 def _run(name: str, settings: _Reported, report: "Callable[[Embedder], Report]") -> None:
     """Loads the model, makes the report, prints it and writes its files."""
-    from elmokit.analysis.output import check_folder, write_report
+    from elmokit.analysis.output import check_folder
     from elmokit.embedding.embedder import Embedder
 
     if settings.folder is not None:
         check_folder(settings.folder, name, overwrite=settings.overwrite)
     emb = Embedder.from_pretrained(settings.model, device=settings.device)
-    made = report(emb)
-    files = [] if settings.folder is None else write_report(made, settings.folder, emb)
-    say_table(made.header, made.rows)
-    say(made.summary)
-    if files:
-        say(f"written: {', '.join(str(path) for path in files)}")
+    tell(report(emb), settings.folder, emb)
 
 
 def _sentences(settings: Any, read: Callable[..., Any]) -> Any:

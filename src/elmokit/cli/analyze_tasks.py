@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
-from elmokit.cli.printing import say, say_table
+from elmokit.analysis.defaults import FRACTIONS, LAMBDAS
+from elmokit.cli.reporting import ReportSettings, tell
 from elmokit.cli.task import RunSettings, read_run
-
-if TYPE_CHECKING:
-    from elmokit.analysis.output import Report
 
 _MODELS = tyro.conf.arg(metavar="MODEL...")
 
@@ -30,7 +28,7 @@ class LayersSettings(_SweepSettings):
     Example: elmo analyze layers ner --train train.conll --dev dev.conll -o layers
     """
 
-    lambdas: tuple[float, ...] = (1.0, 0.001)
+    lambdas: tuple[float, ...] = LAMBDAS
     """Strengths of the pull towards an even mix, for the mixes of all layers."""
 
 
@@ -53,12 +51,12 @@ class EfficiencySettings(_SweepSettings):
     Example: elmo analyze efficiency ner --train train.conll --dev dev.conll -o efficiency
     """
 
-    fractions: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+    fractions: tuple[float, ...] = FRACTIONS
     """Parts of the training set, above 0 and up to 1; the whole is always among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WeightsSettings:
+class WeightsSettings(ReportSettings):
     """Shows what trained task models take from each layer (paper, figure 2).
 
     Example: elmo analyze weights runs/ner/model runs/tag/model -o weights
@@ -66,12 +64,6 @@ class WeightsSettings:
 
     models: Annotated[tyro.conf.Positional[tuple[Path, ...]], _MODELS]
     """Directories of trained task models."""
-    folder: Annotated[
-        Path | None, tyro.conf.arg(name="output", aliases=["-o"], metavar="FOLDER")
-    ] = None
-    """Folder for the results, as JSON, PNG and SVG files; without it there is only the table."""
-    overwrite: bool = False
-    """Replace results that the folder holds."""
 
 
 def layers(settings: LayersSettings) -> None:
@@ -82,7 +74,7 @@ def layers(settings: LayersSettings) -> None:
     report = compare_layers(
         task, base, settings.folder, seeds=settings.seeds, lambdas=settings.lambdas
     )
-    _tell(report, settings.folder)
+    tell(report, settings.folder)
 
 
 def placement(settings: PlacementSettings) -> None:
@@ -90,7 +82,7 @@ def placement(settings: PlacementSettings) -> None:
     from elmokit.analysis.placement import compare_places
 
     task, base = read_run(settings)
-    _tell(compare_places(task, base, settings.folder, seeds=settings.seeds), settings.folder)
+    tell(compare_places(task, base, settings.folder, seeds=settings.seeds), settings.folder)
 
 
 def efficiency(settings: EfficiencySettings) -> None:
@@ -101,7 +93,7 @@ def efficiency(settings: EfficiencySettings) -> None:
     report = measure_efficiency(
         task, base, settings.folder, seeds=settings.seeds, fractions=settings.fractions
     )
-    _tell(report, settings.folder)
+    tell(report, settings.folder)
 
 
 def weights(settings: WeightsSettings) -> None:
@@ -111,15 +103,4 @@ def weights(settings: WeightsSettings) -> None:
 
     if settings.folder is not None:
         check_folder(settings.folder, "weights", overwrite=settings.overwrite)
-    _tell(read_weights(settings.models), settings.folder)
-
-
-def _tell(report: "Report", folder: Path | None) -> None:
-    """Prints a report and writes its files."""
-    from elmokit.analysis.output import write_report
-
-    files = [] if folder is None else write_report(report, folder)
-    say_table(report.header, report.rows)
-    say(report.summary)
-    if files:
-        say(f"written: {', '.join(str(path) for path in files)}")
+    tell(read_weights(settings.models), settings.folder)

@@ -8,6 +8,9 @@ import tyro
 
 from elmokit.config import StatePolicy
 
+RowFormat = Literal["auto", "text", "raw", "conllu", "jsonl", "fasta"]
+"""What a row of a text is; auto goes by the suffix."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedSettings:
@@ -22,7 +25,7 @@ class EmbedSettings:
     """File to write; its suffix chooses the format: .h5, .hdf5, .npz, .parquet or .jsonl."""
     model: str = "default"
     """Directory, zip or tar file of a checkpoint, hub:owner/name, default or zh-hant."""
-    format: Literal["auto", "text", "raw", "conllu", "jsonl", "fasta"] = "auto"
+    format: RowFormat = "auto"
     """What a row is. auto goes by the input's suffix; raw cuts running text into sentences."""
     tokenizer: str | None = None
     """whitespace, characters, words, spacy or spacy:LANG; by default the format's own, or for raw

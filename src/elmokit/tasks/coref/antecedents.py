@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 _ROWS = 512
 """Spans whose pairs are in memory together."""
@@ -83,19 +84,35 @@ class Antecedents(nn.Module):
 
     def _fine(self, vectors: Tensor, places: Tensor, speakers: Tensor) -> Tensor:
         """(M, A) scores of pairs by the network that sees both."""
-        own, other = self.span(vectors), self.antecedent(vectors)
-        parts = []
-        for rows in torch.split(torch.arange(len(vectors), device=vectors.device), _ROWS):
-            before = places[rows]  # (R, A)
-            hidden = (
-                own[rows, None]
-                + F.embedding(before, other)
-                + self.both(vectors[rows, None] * F.embedding(before, vectors))
-                + self.distance(_bucket(rows[:, None] - before))
-                + self.speaker(_alike(speakers[rows, None], speakers[before]))
-            )  # (R, A, S)
-            parts.append(self.output(self.dropout(hidden.relu())).squeeze(2))
-        return torch.cat(parts)
+        known = (vectors, self.span(vectors), self.antecedent(vectors), places, speakers)
+        blocks = torch.split(torch.arange(len(vectors), device=vectors.device), _ROWS)
+        if len(blocks) == 1:
+            return self._score_pairs(blocks[0], *known)
+        # What many pairs leave for the way back is gigabytes; it is computed again instead.
+        return torch.cat(
+            [checkpoint(self._score_pairs, rows, *known, use_reentrant=False) for rows in blocks]
+        )
+
+    def _score_pairs(
+        self,
+        rows: Tensor,
+        vectors: Tensor,
+        own: Tensor,
+        other: Tensor,
+        places: Tensor,
+        speakers: Tensor,
+    ) -> Tensor:
+        """(R, A) scores of some spans with their antecedents."""
+        before = places[rows]  # (R, A)
+        hidden = (
+            own[rows, None]
+            + F.embedding(before, other)
+            + self.both(vectors[rows, None] * F.embedding(before, vectors))
+            + self.distance(_bucket(rows[:, None] - before))
+            + self.speaker(_alike(speakers[rows, None], speakers[before]))
+        )  # (R, A, S)
+        scores: Tensor = self.output(self.dropout(hidden.relu()))
+        return scores.squeeze(2)
 
     def _refine(self, vectors: Tensor, ranked: Ranked) -> Tensor:
         """(M, S) spans moved towards what they are expected to refer to (Lee et al. 2018).
