@@ -83,9 +83,7 @@ class Elmo(nn.Module):
             raise ConfigError(f"dropout: {dropout} must lie in [0, 1)")
         if state not in get_args(StatePolicy):
             raise ConfigError(f"state: {state!r} is not one of {', '.join(get_args(StatePolicy))}")
-        model = copy.deepcopy(bilm).requires_grad_(True) if trainable else bilm.frozen()
-        if trainable:
-            model.network.use_products(None)  # those of an int8 model let nothing be learnt
+        model = learning_copy(bilm) if trainable else bilm.frozen()
         self.bilm = model.with_card(state=state)
         self.scalar_mixes = nn.ModuleList(
             ScalarMix(
@@ -185,6 +183,14 @@ class Elmo(nn.Module):
         place[mask] = positions + 1
         caller_order = torch.argsort(batch.rows)
         return place[caller_order], mask[caller_order]
+
+
+def learning_copy(bilm: BiLM) -> BiLM:
+    """Returns a copy whose network learns, in float32; an LM softmax, which no mix reads, stays."""
+    model = copy.deepcopy(bilm).requires_grad_(False)
+    model.network.requires_grad_(True)
+    model.network.use_products(None)  # those of an int8 model let nothing be learnt
+    return model
 
 
 def _check_ids(char_ids: Tensor, most: int) -> None:

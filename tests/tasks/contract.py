@@ -81,6 +81,10 @@ class TaskContract(ABC):
         config = cls.config(folder, run, **changes)
         return train(get_task(cls.name), config, resume=resume)
 
+    def weight(self, item) -> int:
+        """What an example counts in the loss of several."""
+        return 1
+
     def items(self, folder: Path, trained: Trained):
         source = str(folder / f"train{self.suffix}")
         return trained.task.read(source, trained.config, "eval", trained.lists).items
@@ -190,6 +194,27 @@ class TaskContract(ABC):
             assert torch.equal(states[1]["model"][name], tensor), name
         with pytest.raises(OutputError, match="holds a run"):
             self.train(folder, "cut", **changes)
+
+    def test_what_is_read_together_changes_nothing(self, folder, fitted):
+        loaded = saved.load(folder / "fitted" / "model", device="cpu")
+        items = self.items(folder, loaded)
+        assert predict(loaded, items) == [predict(loaded, [item])[0] for item in items]
+        # One with random weights, and large ones: what little is wrong grows.
+        config = self.config(folder, "none", elmo__at="both")
+        drawn = saved.new_model(loaded.task, config, loaded.lists)
+        with torch.no_grad():
+            for parameter in drawn.model.parameters():
+                parameter.mul_(3)
+            alone = outputs(drawn, items)
+            together = drawn.model.loss(items)
+        weights = torch.tensor([float(self.weight(item)) for item in items])
+        mean = (alone * weights).sum() / weights.sum()
+        torch.testing.assert_close(together, mean, rtol=1e-5, atol=1e-5)
+
+    def test_elmo_may_be_all_that_is_known_of_a_word(self, folder):
+        none = {"model__tokens__word_dim": 0, "model__tokens__character_filters": 0}
+        results = self.train(folder, "elmo-alone", fit__epochs=1, **none)
+        assert set(results["mixes"]) == {"input"}
 
     def test_seeds_decide(self, folder):
         losses = {}

@@ -1,4 +1,7 @@
+import itertools
 import random
+
+import pytest
 
 from elmokit.tasks.batches import prediction_batches, training_batches
 
@@ -23,6 +26,17 @@ def test_every_example_once_within_limits():
 def test_order_is_that_of_seed_and_epoch():
     assert draw(1, 2) == draw(1, 2)
     assert len({str(draw(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
+
+
+@pytest.mark.parametrize("seed", [2**43, 2**44, 2**63 - 1])
+def test_any_seed_that_a_run_may_have_gives_an_order(seed):
+    assert sorted(itertools.chain.from_iterable(draw(seed, 3))) == list(range(len(LENGTHS)))
+
+
+def test_the_order_of_a_seed_stays_what_it_was():
+    """Finished results can be had again."""
+    order = training_batches([1] * 6, batch_size=2, batch_tokens=9, seed=7, epoch=3)
+    assert order == [[5, 2], [3, 4], [0, 1]]
 
 
 def test_batches_hold_like_lengths():

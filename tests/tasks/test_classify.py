@@ -1,7 +1,6 @@
 import random
 from typing import ClassVar
 
-from elmokit.tasks.readers.tsv import LabelColumn
 from tasks.contract import TaskContract
 
 SMALL = {
@@ -44,17 +43,3 @@ class TestClassify(TaskContract):
     def check_written_from_text(self, written):
         dislike, nothing, like = self.text.splitlines()
         assert written == f"neg\t{dislike}\n\t{nothing}\npos\t{like}\n"
-
-
-def test_labels_are_written_into_their_column():
-    write = LabelColumn("2")
-    assert list(write("a\tx\tb", "y")) == ["a\ty\tb"]
-    assert list(write("a\tx\tb", None)) == ["a\tx\tb"]
-    assert list(write("", None)) == [""]
-    write = LabelColumn("label")
-    assert list(write("text\tlabel", None)) == ["text\tlabel"]
-    assert list(write("a\tx", "y")) == ["a\ty"]
-    write = LabelColumn("label")
-    assert list(write("text", None)) == ["text\tlabel"]
-    assert list(write("a", "y")) == ["a\ty"]
-    assert list(write("b", None)) == ["b\t"]

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from builders import char_bilm, sentences_of_lengths
-from elmokit import Elmo, Embedder
+from elmokit import BiLM, Elmo, Embedder
 from elmokit.errors import ConfigError
 from elmokit.tasks.config import ElmoSection
 from elmokit.tasks.elmo_at import ElmoAt
@@ -62,6 +62,15 @@ def test_only_a_trainable_bilm_learns():
         assert {"mixes.input.weights", "mixes.input.gamma"} <= names
         assert any(name.startswith("bilm.") for name in names) == trainable
         assert any(name.startswith("bilm.") for name in ours.state_dict()) == trainable
+
+
+def test_the_softmax_does_not_learn(trained):
+    """No mix depends on it."""
+    bilm = BiLM.from_pretrained(trained)
+    ours = ElmoAt(bilm, ElmoSection(trainable=True), CPU)
+    learning = {name for name, p in ours.bilm.named_parameters() if p.requires_grad}
+    assert learning == {f"network.{name}" for name, _ in bilm.network.named_parameters()}
+    assert torch.equal(ours.bilm.softmax.weight, bilm.softmax.weight)
 
 
 def test_layer_norm_keeps_padding_zero():

@@ -17,10 +17,11 @@ def pairs(number=20):
     for index in range(number):
         one, other = generator.sample(THINGS, 2)
         follows = index % 2 == 0
+        named = one if follows else other
         yield {
             "gold_label": "entailment" if follows else "neutral",
-            "sentence1": f"a {one} {generator.choice(['runs', 'sleeps'])} there",
-            "sentence2": f"there is a {one if follows else other}",
+            "sentence1": f"a {one} {generator.choice(['runs', 'sleeps over'])} there",
+            "sentence2": f"there is {generator.choice(['a', 'the same'])} {named}",
         }
 
 

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import torch
 
+from elmokit.embedding.manifest import move_into_place
 from elmokit.errors import OutputError
+from elmokit.tasks import layer_cache
 from elmokit.tasks.layer_cache import LayerCache
 
 SENTENCES = [["a", "b"], ["c"], ["a", "b"], ["a b"]]
@@ -95,6 +97,46 @@ def test_space_is_bounded(tmp_path, source, caplog):
     with caplog.at_level(logging.WARNING):
         assert open_cache(tmp_path, source, most=10, fingerprint="x") is None
     assert "cache.max_gigabytes" in caplog.text
+
+
+def test_files_that_another_run_takes_away_are_no_error(tmp_path, source):
+    for name in (".x.0.part", "y.npy"):  # in the folder's list, gone when they are looked at
+        (tmp_path / name).symlink_to(tmp_path / "gone")
+    cache = open_cache(tmp_path, source)
+    assert torch.equal(cache(SENTENCES)[0], Source()(SENTENCES)[0])
+
+
+def test_a_file_that_gives_way_before_it_is_open_is_made_again(tmp_path, source, monkeypatch):
+    moved = []
+
+    def move(part, path):
+        move_into_place(part, path)
+        moved.append(path)
+        if len(moved) == 1:
+            path.unlink()
+
+    monkeypatch.setattr(layer_cache, "move_into_place", move)
+    cache = open_cache(tmp_path, source)
+    assert len(moved) == 2
+    source.computed.clear()
+    assert torch.equal(cache(SENTENCES)[0], Source()(SENTENCES)[0])
+    assert source.computed == []
+
+
+def test_a_file_that_gives_way_once_it_is_open_can_be_read(tmp_path, source, monkeypatch):
+    open_cache(tmp_path, source)
+    opened = layer_cache._opened
+
+    def open_and_remove(path, *args):
+        vectors = opened(path, *args)
+        path.unlink()
+        return vectors
+
+    monkeypatch.setattr(layer_cache, "_opened", open_and_remove)
+    cache = open_cache(tmp_path, source)
+    source.computed.clear()
+    assert torch.equal(cache(SENTENCES)[0], Source()(SENTENCES)[0])
+    assert source.computed == []
 
 
 def test_a_damaged_file_is_made_anew(tmp_path, source, caplog):

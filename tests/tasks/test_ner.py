@@ -104,12 +104,14 @@ def test_impossible_sequences_are_named_left_out_or_read_as_conll_does(refused):
     assert refused(bad, skip_bad=True)["train"] == {"examples": 4, "skipped": 1}
 
 
-@pytest.mark.parametrize("policy", ["conlleval", "discard"])
-def test_policies_for_impossible_sequences(refused, policy, tmp_path):
-    bad = f"{IOB2}a X O\nb X I-PER\n"
-    message = refused(bad, dev=f"{IOB2}a X\n", invalid_tags=policy)
-    assert "dev: line" in message  # training was read
-    assert "found 2 columns" in message
+@pytest.mark.parametrize(("policy", "read"), [("conlleval", "S-PER"), ("discard", "O")])
+def test_policies_for_impossible_sequences(policy, read, tmp_path):
+    (tmp_path / "a").write_text(f"{IOB2}a X O\nb X I-PER\n", encoding="utf-8")
+    task = get_task("ner")
+    data = {"train": "a", "dev": "a", "invalid_tags": policy}
+    config = task.config.from_dict({"run_dir": "r", "data": data})
+    *_, item = task.read(str(tmp_path / "a"), config, "train").items
+    assert item.tags == ("O", read)
 
 
 def test_other_bad_input_is_named(refused):

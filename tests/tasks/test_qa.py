@@ -125,6 +125,15 @@ class TestQa(TaskContract):
         assert found == {"f1": 0.8, "exact_match": 0.8, "unanswerable": 4, "skipped": 0}
 
 
+def test_whatever_is_answered_is_wrong_where_nothing_is_right():
+    """Also an article, of which nothing is left once answers are normalised."""
+    items = [question("the"), question("a b", [range(1)]), question("b the", [range(1, 2)])]
+    scores = get_task("qa").evaluate(items, ["the", "a", "b"], {})
+    assert scores == {"f1": 0.0, "exact_match": 1 / 3, "unanswerable": 1}
+    scores = get_task("qa").evaluate(items[:1], ["the"], {})
+    assert scores == {"f1": 0.0, "exact_match": 0.0, "unanswerable": 1}
+
+
 WORDS = ["a", "b", "c", "d", "?"]
 
 

@@ -1,10 +1,17 @@
 """The directory of a task's run; what is in it is tested with every task."""
 
-import pytest
+import shutil
 
-from elmokit.errors import OutputError
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from builders import char_bilm
+from elmokit.errors import CheckpointError, OutputError
+from elmokit.nn.threads import threads
+from elmokit.tasks import saved
 from elmokit.tasks.registry import get_task
-from elmokit.tasks.run import train
+from elmokit.tasks.run import evaluate_file, predict_file, train
 from elmokit.training import run_directory
 from tasks.test_ner import SMALL, content
 
@@ -73,6 +80,70 @@ def test_a_run_is_not_begun_over_another(run_dir, start):
     start()
     with pytest.raises(OutputError, match=r"holds a run \(checkpoint.pt\); go on with it by --res"):
         start()
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_a_run_goes_on_from_what_it_began_with_alone(tmp_path, start, trainable):
+    place, model = tmp_path / "train.conll", tmp_path / "elmo"
+    begun = place.read_text()
+    char_bilm().save_pretrained(model)
+    elmo = {"model": str(model), "trainable": trainable}
+    start(elmo=elmo)
+
+    def refused():
+        with pytest.raises(OutputError) as caught:
+            start(resume=True, elmo=elmo, fit={"epochs": 2})
+        return str(caught.value)
+
+    place.write_text(begun.replace("Ada", "Eva"))  # as many words
+    files = "data.train: has another content; data.dev: has another content"
+    assert f"biLM ({files}; words and labels: has another content); put them back" in refused()
+    place.write_text(f"{begun}new X O\n")
+    assert "words and labels" in refused()
+    place.write_text(begun)
+    shutil.rmtree(model)
+    char_bilm(seed=1).save_pretrained(model)
+    assert "(elmo.model: has another content)" in refused()
+    shutil.rmtree(model)
+    char_bilm().save_pretrained(model)
+    assert start(resume=True, elmo=elmo, fit={"epochs": 2})["epochs"] == 2
+
+
+def test_a_run_of_an_elmokit_that_noted_no_contents(tmp_path, run_dir, start):
+    start()
+    content = torch.load(run_dir / "checkpoint.pt", weights_only=True)
+    del content["contents"]
+    torch.save(content, run_dir / "checkpoint.pt")
+    place = tmp_path / "train.conll"
+    begun = place.read_text()
+    place.write_text(f"{begun}new X O\n")
+    with pytest.raises(CheckpointError, match="its tensors do not fit the model"):
+        start(resume=True, fit={"epochs": 2})
+    place.write_text(begun)
+    assert start(resume=True, fit={"epochs": 2})["epochs"] == 2
+
+
+def test_the_model_of_the_best_epoch_is_kept(tmp_path, run_dir, start, monkeypatch):
+    start(fit={"epochs": 2}, run_dir=str(tmp_path / "shorter"))
+    second = torch.load(tmp_path / "shorter" / "checkpoint.pt", weights_only=True)["model"]
+    scores = iter([0.2, 0.9, 0.1])
+    monkeypatch.setattr("elmokit.tasks.fit.evaluate", lambda *_: {"f1": next(scores)})
+    results = start(fit={"epochs": 3})
+    assert (results["best_epoch"], results["score"]) == (2, 0.9)
+    kept = load_file(run_dir / "model" / "model.safetensors")
+    assert all(torch.equal(kept[name], tensor) for name, tensor in second.items())
+
+
+def test_a_trained_model_takes_the_threads_that_torch_has(tmp_path, run_dir, start):
+    start(threads=1)
+    source = str(tmp_path / "train.conll")
+    with threads(2):
+        trained = saved.load(run_dir / "model", device="cpu")
+        assert evaluate_file(trained, source)["environment"]["threads"] == 2
+        work, seen = trained.model.predict, []
+        trained.model.predict = lambda some: seen.append(torch.get_num_threads()) or work(some)
+        predict_file(trained, source, tmp_path / "out")
+        assert set(seen) == {2}
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "results.json"])

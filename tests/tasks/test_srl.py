@@ -59,6 +59,9 @@ class TestSrl(TaskContract):
     model = SMALL
     perfect = 0.99
 
+    def weight(self, item):
+        return len(item.tokens) * len(item.predicates)
+
     def check_written(self, written):
         assert written == self.content  # the right columns again
 
@@ -180,6 +183,13 @@ def test_bad_input_ends_a_run_before_it_begins(run, tmp_path):
             run(train_text, dev, predicate_column=2)
         assert message in str(caught.value)
         assert not (tmp_path / "run").exists()
+
+
+def test_a_part_without_predicates_is_learnt_from(run):
+    """The first example of one is drawn; what the part lacks are errors of its model."""
+    results = run(f"Yes -\n\n{PROPS}", PROPS, predicate_column=2, max_train=1, skip_bad=True)
+    assert results["train"]["examples"] == 1
+    assert (results["dev"]["unseen_labels"], results["dev"]["f1"]) == (1, 0.0)
 
 
 def test_bad_input_is_passed_over_and_counted(run, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from elmokit.tasks.registry import get_task
 from elmokit.tasks.run import train
+from elmokit.tasks.tag.config import TagData
 from tasks.contract import TaskContract
 from tasks.test_ner import SMALL
 
@@ -31,11 +32,30 @@ class TestTag(TaskContract):
     text = "the cat\n\nsat\n"
     model: ClassVar = {**SMALL, "crf": False}
 
+    def weight(self, item):
+        return len(item.tokens)
+
     def check_written(self, written):
         assert written == self.content
 
     def check_written_from_text(self, written):
         assert written == "the DET\ncat NOUN\n\n\nsat VERB\n\n"
+
+
+@pytest.mark.parametrize(
+    ("train", "format", "is_conllu"),
+    [
+        ("a.conllu", "auto", True),
+        ("ud/A.CoNLLU.gz", "auto", True),
+        ("a.conllu.zst", "auto", True),
+        ("ud.conllu-2.15/train.txt", "auto", False),
+        ("a.conllu.txt", "auto", False),
+        ("a.txt", "conllu", True),
+        ("a.conllu", "columns", False),
+    ],
+)
+def test_conllu_is_known_by_how_the_name_ends(train, format, is_conllu):
+    assert TagData(train=train, dev="a", format=format).is_conllu == is_conllu
 
 
 @pytest.mark.parametrize("crf", [True, False])

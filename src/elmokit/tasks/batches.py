@@ -23,7 +23,7 @@ def training_batches(
     Returns:
         Places in `lengths`, each once, by step.
     """
-    generator = torch.Generator().manual_seed((seed << 20) + epoch)
+    generator = torch.Generator().manual_seed(((seed << 20) + epoch) % 2**64)  # torch has no more
     order = torch.randperm(len(lengths), generator=generator).tolist()
     pool = _POOL * batch_size
     batches: list[list[int]] = []

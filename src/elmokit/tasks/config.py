@@ -56,6 +56,11 @@ class TextData(DataSection):
     text_column: str = "2"
     """Column of texts (tsv): its number from 1, or its name in the first line."""
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """What stands in which column."""
+        return {"text": self.text_column, "label": self.label_column}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElmoSection(Section):

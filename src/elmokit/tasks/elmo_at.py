@@ -3,13 +3,13 @@
 Letters: B rows, T time, K layers that are mixed, D projection width.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from elmokit.elmo import learning_copy
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.selection import Selection
 from elmokit.errors import ConfigError
@@ -52,7 +52,7 @@ class ElmoAt(nn.Module):
         self.bilm: BiLM | None = None
         self.source: LayerSource = self._run
         if section.trainable:
-            self.bilm = copy.deepcopy(bilm).requires_grad_(True).with_card(state="fresh")
+            self.bilm = learning_copy(bilm).with_card(state="fresh")
         else:
             self.source = FrozenLayers(bilm, self.layers, device)
         self.mixes = nn.ModuleDict(

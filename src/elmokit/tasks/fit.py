@@ -13,9 +13,10 @@ import torch
 from torch.optim import AdamW
 
 from elmokit.embedding.progress import Progress
-from elmokit.errors import TrainingError
+from elmokit.errors import CheckpointError, OutputError, TrainingError
 from elmokit.tasks.batches import prediction_batches, training_batches
 from elmokit.tasks.config import MAY_CHANGE, FitSection
+from elmokit.tasks.contents import Contents, other_contents
 from elmokit.tasks.saved import Trained
 from elmokit.training import checkpoint
 from elmokit.training.optimizers import clip_gradients
@@ -51,15 +52,19 @@ class Standing:
 class Fit:
     """A run of a task model, epoch by epoch."""
 
-    def __init__(self, trained: Trained, train: Sequence[Any], dev: Sequence[Any]) -> None:
+    def __init__(
+        self, trained: Trained, train: Sequence[Any], dev: Sequence[Any], contents: Contents
+    ) -> None:
         """Prepares the first epoch.
 
         Args:
             trained: The model, which learns in place.
             train: Examples to learn from.
             dev: Examples to choose the best epoch with.
+            contents: What all of that comes from; kept with each checkpoint.
         """
         self.trained, self.train, self.dev = trained, train, dev
+        self._contents = dict(contents)
         self.standing = Standing()
         fit = trained.config.fit
         parameters = [p for p in trained.model.parameters() if p.requires_grad]
@@ -89,7 +94,7 @@ class Fit:
                     elmo = self.trained.model.elmo
                     standing.mixes = {} if elmo is None else elmo.mix_weights()
                     keep_best()
-                checkpoint.save(run_dir, self.trained.config, self._state())
+                # Before the checkpoint: a line of an epoch that is made again is dropped.
                 record.write(
                     "epoch",
                     standing.step,
@@ -98,6 +103,7 @@ class Fit:
                     seconds=standing.seconds[-1],
                     **{name: value for name, value in scores.items() if isinstance(value, float)},
                 )
+                checkpoint.save(run_dir, self.trained.config, self._state())
                 logger.info(
                     "epoch %d of at most %d: loss %.4f, dev %s %.4f%s, %.1f seconds",
                     *(standing.epoch, fit.epochs, loss, metric, scores[metric]),
@@ -110,19 +116,32 @@ class Fit:
         """Goes back to the last checkpoint.
 
         Raises:
-            CheckpointError: There is none, or it is damaged.
-            OutputError: A setting differs that must not.
+            CheckpointError: There is none, it is damaged, or it is one of another model.
+            OutputError: A setting differs that must not, or what is learnt from.
         """
         state = checkpoint.load(run_dir, self.trained.config, may_change=MAY_CHANGE)
+        changes = other_contents(state.get("contents", {}), self._contents)
+        if changes:
+            raise OutputError(
+                f"{run_dir}: cannot resume from other examples or another biLM "
+                f"({'; '.join(changes)}); put them back, or begin a new run with another run_dir"
+            )
         self.standing = Standing(**state["standing"])
-        self.trained.model.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        try:
+            self.trained.model.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+        except (RuntimeError, ValueError):  # that of an older elmokit, which noted no contents
+            raise CheckpointError(
+                f"{run_dir / checkpoint.CHECKPOINT}: its tensors do not fit the model; begin a new "
+                "run with another run_dir"
+            ) from None
         torch.set_rng_state(state["random"])
         if state["cuda_random"] is not None and torch.cuda.is_available():
             torch.cuda.set_rng_state(state["cuda_random"])
 
     def _state(self) -> dict[str, Any]:
         return {
+            "contents": self._contents,
             "standing": dataclasses.asdict(self.standing),
             "model": self.trained.model.state_dict(),
             "optimizer": self._optimizer.state_dict(),

@@ -12,7 +12,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +118,13 @@ class LayerCache:
         path = self._directory / f"{self._key(places, fingerprint, layers)}.npy"
         try:
             vectors = _opened(path, shape, self._dtype)
-            if vectors is None:
+            while vectors is None:  # again, if another run needs its room before it is open
                 self._directory.mkdir(parents=True, exist_ok=True)
                 self._make_room(num_bytes)
                 self._write(path, shape, places, compute)
                 vectors = _opened(path, shape, self._dtype)
-            assert vectors is not None
-            os.utime(path)  # used just now
+            with contextlib.suppress(FileNotFoundError):  # what is open can be read to the end
+                os.utime(path)  # used just now
         except OSError as error:
             raise OutputError(
                 f"{self._directory}: layers cannot be kept there ({error.strerror}); "
@@ -141,10 +141,10 @@ class LayerCache:
 
     def _make_room(self, num_bytes: int) -> None:
         """Removes the files used least recently, and what killed runs left behind."""
-        for path in self._directory.glob(".*.part"):
-            if time.time() - path.stat().st_mtime > _SECONDS_OF_A_DAY:
+        for stat, path in self._files(".*.part"):
+            if time.time() - stat.st_mtime > _SECONDS_OF_A_DAY:
                 path.unlink(missing_ok=True)
-        files = [(path.stat(), path) for path in self._directory.glob("*.npy")]
+        files = list(self._files("*.npy"))
         total = num_bytes + sum(stat.st_size for stat, _ in files)
         for stat, path in sorted(files, key=lambda entry: entry[0].st_mtime):
             if total <= self._max_bytes:
@@ -152,6 +152,12 @@ class LayerCache:
             path.unlink(missing_ok=True)
             total -= stat.st_size
             logger.info("%s: removed, to make room for other layers", path)
+
+    def _files(self, pattern: str) -> Iterator[tuple[os.stat_result, Path]]:
+        """Yields files with their sizes and times; other runs may take one away meanwhile."""
+        for path in self._directory.glob(pattern):
+            with contextlib.suppress(FileNotFoundError):
+                yield path.stat(), path
 
     def _write(
         self, path: Path, shape: tuple[int, ...], sentences: Iterable[Tokens], compute: Compute

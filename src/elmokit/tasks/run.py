@@ -4,7 +4,7 @@ A run's directory:
 
 run.json       the settings that the run began with
 log.jsonl      a line an epoch
-checkpoint.pt  the state after the last epoch
+checkpoint.pt  the state after the last epoch, and digests of what is learnt from
 model/         the best model on dev so far
 results.json   what came out, once the run is finished
 """
@@ -20,12 +20,14 @@ import torch
 
 from elmokit.checkpoints.files import expanded
 from elmokit.embedding.devices import find_device
-from elmokit.embedding.manifest import write_atomically
+from elmokit.embedding.manifest import Digest, write_atomically
 from elmokit.errors import InputError, OutputError, disk_mend
 from elmokit.nn.threads import threads
 from elmokit.tasks import saved
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
+from elmokit.tasks.contents import contents_of
 from elmokit.tasks.elmo_at import FrozenLayers
+from elmokit.tasks.fingerprint import fingerprint
 from elmokit.tasks.fit import Fit, Standing, evaluate, predict
 from elmokit.tasks.layer_cache import LayerCache
 from elmokit.tasks.readers.reading import check_any
@@ -63,8 +65,8 @@ def train(task: Task[Any, Any], config: TaskConfig, *, resume: bool = False) -> 
         InputError: The examples cannot be read, or dev has labels that training has not.
         ConfigError: Settings contradict each other or do not fit the examples or the biLM.
         CheckpointError: The biLM, or the checkpoint to resume, cannot be read.
-        OutputError: The directory is taken, in use or cannot be written, or a setting must not
-            change.
+        OutputError: The directory is taken, in use or cannot be written, or a setting, the examples
+            or the biLM must not change.
         TrainingError: A loss or gradient is not finite; the last checkpoint is kept.
     """
     run_dir = expanded(config.run_dir)
@@ -105,7 +107,7 @@ def train(task: Task[Any, Any], config: TaskConfig, *, resume: bool = False) -> 
 def evaluate_file(
     trained: Trained, source: str, output: Path | None = None, *, overwrite: bool = False
 ) -> dict[str, Any]:
-    """Scores a trained model on a file.
+    """Scores a trained model on a file, with as many threads as torch has.
 
     Args:
         trained: The model.
@@ -120,19 +122,18 @@ def evaluate_file(
     if output is not None:
         _check_output(output, overwrite=overwrite)
     task, config, lists = trained.task, trained.config, trained.lists
-    with threads(config.threads):
-        reading = task.read(source, config, "eval", lists)
-        check_any(reading)
-        num_unseen = _check_labels(task, reading.items, lists, skip_bad=config.data.skip_bad)
-        results = {
-            "task": task.name,
-            "file": reading.name,
-            "examples": len(reading.items),
-            "skipped": reading.num_skipped,
-            "unseen_labels": num_unseen,
-            **evaluate(trained, reading.items),
-            "environment": environment(),
-        }
+    reading = task.read(source, config, "eval", lists)
+    check_any(reading)
+    num_unseen = _check_labels(task, reading.items, lists, skip_bad=config.data.skip_bad)
+    results = {
+        "task": task.name,
+        "file": reading.name,
+        "examples": len(reading.items),
+        "skipped": reading.num_skipped,
+        "unseen_labels": num_unseen,
+        **evaluate(trained, reading.items),
+        "environment": environment(),
+    }
     if output is not None:
         _write_json(output, results)
     return results
@@ -146,7 +147,7 @@ def predict_file(
     format: InputFormat = "task",
     overwrite: bool = False,
 ) -> int:
-    """Writes predictions, one row per row that was read.
+    """Writes predictions, one row per row that was read, with as many threads as torch has.
 
     Args:
         trained: The model.
@@ -164,11 +165,10 @@ def predict_file(
     """
     _check_output(output, overwrite=overwrite)
     task, config, lists = trained.task, trained.config, trained.lists
-    with threads(config.threads):
-        reading = task.read(source, config, "predict", lists, format)
-        predictions = predict(trained, reading.items)
-        lines = task.write(reading, predictions, config, lists, format)
-        _write(output, "".join(f"{line}\n" for line in lines))
+    reading = task.read(source, config, "predict", lists, format)
+    predictions = predict(trained, reading.items)
+    lines = task.write(reading, predictions, config, lists, format)
+    _write(output, "".join(f"{line}\n" for line in lines))
     return len(reading.items)
 
 
@@ -183,10 +183,10 @@ def _fit(
     trained: Trained, items: Sequence[Any], dev: Sequence[Any], run_dir: Path, *, again: bool
 ) -> Standing:
     """Lets a model learn, the best one on dev kept in the run's directory."""
-    _use_cache(trained, run_dir, [*items, *dev])
-    fit = Fit(trained, items, dev)
+    fit = Fit(trained, items, dev, _contents(trained))
     if again:
         fit.resume(run_dir)
+    _use_cache(trained, run_dir, [*items, *dev])
     _say_plan(trained, items, dev)
     return fit.run(
         run_dir,
@@ -194,6 +194,16 @@ def _fit(
             run_dir / MODEL, lambda new: saved.save(trained, new)
         ),
     )
+
+
+def _contents(trained: Trained) -> dict[str, str | None]:
+    """Returns what a model that has not learnt yet is to learn from."""
+    elmo, bilm = trained.model.elmo, None
+    if elmo is not None:
+        assert trained.bilm is not None
+        bilm = trained.bilm.fingerprint if elmo.bilm is None else fingerprint(elmo.bilm)
+    lists = Digest.of_bytes(json.dumps(trained.lists).encode()).sha256
+    return contents_of(trained.config, bilm) | {"words and labels": lists}
 
 
 def _some(items: Sequence[Any], most: int | None) -> list[Any]:

@@ -68,10 +68,10 @@ def new_model(task: Task[Any, Any], config: TaskConfig, lists: Lists) -> Trained
         CheckpointError: The biLM cannot be loaded.
         ConfigError: The settings do not fit each other or the biLM.
     """
-    if not config.elmo.places:
-        return _build(task, config, lists, None, None)
-    bilm = BiLM.from_pretrained(config.elmo.model)
-    return _build(task, config, lists, bilm, _needed(bilm, config))
+    bilm = BiLM.from_pretrained(config.elmo.model) if config.elmo.places else None
+    needed = None if bilm is None else _needed(bilm, config)
+    torch.manual_seed(config.seed)
+    return _build(task, config, lists, bilm, needed)
 
 
 def save(trained: Trained, directory: Path) -> None:
@@ -186,7 +186,6 @@ def _build(
     needed: BiLMNeeded | None,
 ) -> Trained:
     device = find_device(config.device)
-    torch.manual_seed(config.seed)
     elmo = None if bilm is None else ElmoAt(bilm, config.elmo, device)
     model = task.build(config, lists, elmo).to(device)
     return Trained(task=task, config=config, lists=lists, model=model, bilm=needed)

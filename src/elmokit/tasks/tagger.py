@@ -20,7 +20,7 @@ from elmokit.tasks.readers.items import Sentence
 from elmokit.tasks.task import TaskModel
 from elmokit.tasks.tokens import TokenVectors, lengths_of
 
-_IGNORED = -100
+IGNORED = -100
 """What cross-entropy passes over."""
 
 
@@ -86,10 +86,10 @@ class Tagger(TaskModel[Sentence, tuple[str, ...]]):
         """Returns the mean negative log-likelihood: of sentences with a CRF, else of words."""
         scores, lengths = self.scores(items)
         rows = [torch.tensor([self._ids[tag] for tag in item.tags or ()]) for item in items]
-        tags = pad_sequence(rows, batch_first=True, padding_value=_IGNORED).to(scores.device)
+        tags = pad_sequence(rows, batch_first=True, padding_value=IGNORED).to(scores.device)
         if self.crf is not None:
             return self.crf(scores, tags.clamp(min=0), lengths).mean()  # type: ignore[no-any-return]
-        return F.cross_entropy(scores.flatten(0, 1), tags.flatten(), ignore_index=_IGNORED)
+        return F.cross_entropy(scores.flatten(0, 1), tags.flatten(), ignore_index=IGNORED)
 
     def predict(self, items: Sequence[Sentence]) -> list[tuple[str, ...]]:
         """Returns the tags of each sentence."""

@@ -89,6 +89,12 @@ def test_few_columns_and_no_speaker(read):
     assert (item.speakers, item.clusters) == ((None,) * 3, (((0, 1), (2, 3)),))
 
 
+def test_a_no_break_space_is_part_of_a_word(read):
+    [item] = read(document("  x 0 0 10\u00a0000  (0)\n", "x 0 1 it (0) \n")).items
+    assert item.sentences == (("10\u00a0000", "it"),)
+    assert item.clusters == (((0, 1), (1, 2)),)
+
+
 def test_mentions_may_nest_cross_and_touch(read):
     marks = ["(1|(2", "(1", "2)|(3", "1)|1)|(1", "1)|3)"]
     [item] = read(document(*map(word, "abcde", marks))).items

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from elmokit.errors import InputError
+from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.readers.pairs import SICK, Snli, TsvPairs, write_snli
 from elmokit.tasks.readers.reading import read_examples
 
@@ -30,7 +30,7 @@ def snli(name):
 
 
 def sick(name):
-    return TsvPairs(name, SICK)
+    return TsvPairs(name, SICK, labels=True)
 
 
 def test_words_are_those_of_the_parse_if_there_is_one(read):
@@ -75,7 +75,7 @@ def test_other_lines_are_named(read):
         read("x\n", snli)
     with pytest.raises(InputError, match="a: line 1: expected an object"):
         read("[]\n", snli)
-    with pytest.raises(InputError, match="a: line 1: there is no column 'sentence_A'"):
+    with pytest.raises(ConfigError, match="a: line 1: there is no column 'sentence_A'"):
         read("premise\thypothesis\n", sick)
 
 

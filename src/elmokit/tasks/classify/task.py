@@ -42,8 +42,7 @@ class Classify(TextTask):
         def open_format(name: str) -> Trec | TsvTexts:
             if data.format == "trec":
                 return Trec(name, labels=data.classes if has_labels else None)
-            label_column = data.label_column if has_labels else None
-            return TsvTexts(name, label_column=label_column, text_column=data.text_column)
+            return TsvTexts(name, data.columns, labels=has_labels)
 
         return read_examples(source, open_format, encoding=data.encoding, skip_bad=data.skip_bad)
 
@@ -55,7 +54,7 @@ class Classify(TextTask):
     def line_writer(self, config: TaskConfig) -> WriteLine:
         """Returns what writes a line of the file's format with its label."""
         data = cast(ClassifyData, config.data)
-        return write_trec if data.format == "trec" else LabelColumn(data.label_column)
+        return write_trec if data.format == "trec" else LabelColumn(data.columns)
 
 
 TASK = Classify()

@@ -50,12 +50,10 @@ class Entailment(LabelTask[Pair]):
 
         def open_format(name: str) -> Snli | TsvPairs:
             if format == "text":
-                return TsvPairs(name, _TEXT)
+                return TsvPairs(name, _TEXT, labels=False)
             if data.format == "snli":
                 return Snli(name, labels=has_labels)
-            columns = SICK if data.format == "sick" else _columns(data)
-            wanted = {what: c for what, c in columns.items() if has_labels or what != "label"}
-            return TsvPairs(name, wanted)
+            return TsvPairs(name, _columns(data), labels=has_labels)
 
         return read_examples(source, open_format, encoding=data.encoding, skip_bad=data.skip_bad)
 
@@ -76,12 +74,13 @@ class Entailment(LabelTask[Pair]):
     def line_writer(self, config: TaskConfig) -> WriteLine:
         """Returns what writes a line of the file's format with its label."""
         data = cast(EntailmentData, config.data)
-        if data.format == "snli":
-            return write_snli
-        return LabelColumn(SICK["label"] if data.format == "sick" else data.label_column)
+        return write_snli if data.format == "snli" else LabelColumn(_columns(data))
 
 
 def _columns(data: EntailmentData) -> dict[str, str]:
+    """Returns what stands in which column of a table."""
+    if data.format == "sick":
+        return SICK
     return {
         "premise": data.premise_column,
         "hypothesis": data.hypothesis_column,

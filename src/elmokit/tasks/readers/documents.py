@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from elmokit.errors import InputError
+from elmokit.tasks.readers.columns import BEGIN, END, split_columns
 from elmokit.tasks.readers.reading import Block, cut_at_blank_lines
 
-_BEGIN, _END = "#begin document", "#end document"
 _NONE = "-"
 _NO_MARKS = (_NONE, "_", "*")
 _MARK = re.compile(r"(\(?)([^()|\s]+)(\)?)")
@@ -70,11 +70,11 @@ class Conll2012:
         """Cuts before each document and after it."""
         block: Block = []
         for number, line in lines:
-            if line.startswith(_BEGIN) and block:
+            if line.startswith(BEGIN) and block:
                 yield block
                 block = []
             block.append((number, line))
-            if line.startswith(_END):
+            if line.startswith(END):
                 yield block
                 block = []
         if block:
@@ -115,22 +115,22 @@ class Conll2012:
         """Returns the place of a document that begins and ends as it should."""
         number, line = block[0]
         where = f"{self._name}: line {number}"
-        if not line.startswith(_BEGIN):
-            found = "a document ends" if line.startswith(_END) else "a word"
+        if not line.startswith(BEGIN):
+            found = "a document ends" if line.startswith(END) else "a word"
             raise InputError(
-                f"{where}: found {found} where none has begun; put '{_BEGIN} (NAME); part 000' "
+                f"{where}: found {found} where none has begun; put '{BEGIN} (NAME); part 000' "
                 "before the first line of each document"
             )
-        name = " ".join(line.removeprefix(_BEGIN).split())
+        name = " ".join(line.removeprefix(BEGIN).split())
         before = self._begun.setdefault(name, number)
         if before != number:
             raise InputError(
                 f"{where}: the document {name or 'without a name'} was there before, in line "
                 f"{before}; give it another name or part, or leave it out with --skip-bad"
             )
-        if not block[-1][1].startswith(_END):
+        if not block[-1][1].startswith(END):
             raise InputError(
-                f"{where}: the document {name} has no '{_END}' after it; its last line is "
+                f"{where}: the document {name} has no '{END}' after it; its last line is "
                 f"{block[-1][0]}; {_MEND}"
             )
         return where
@@ -138,7 +138,9 @@ class Conll2012:
     def _sentences(self, block: Block) -> Iterator[list[tuple[int, list[str]]]]:
         """Yields the lines of each sentence with their columns."""
         for sentence in cut_at_blank_lines(block):
-            rows = [(n, _split(line)) for n, line in sentence if line.strip() and line[0] != "#"]
+            rows = [
+                (n, split_columns(line)) for n, line in sentence if line.strip() and line[0] != "#"
+            ]
             for number, columns in rows:
                 self._check_columns(number, columns, len(rows[0][1]))
             if rows:
@@ -198,18 +200,14 @@ def write_plain(document: Document, clusters: Clusters, part: int) -> Iterator[s
     """Yields plain text as a document of CoNLL-2012, named `text`."""
     marks = _written(clusters)
     word = 0
-    yield f"{_BEGIN} (text); part {part:03}"
+    yield f"{BEGIN} (text); part {part:03}"
     for sentence in document.sentences:
         for number, token in enumerate(sentence):
             unknown = [_NONE] * (_COLUMNS - _WORD - 2)
             yield "\t".join(["text", str(part), str(number), token, *unknown, marks.get(word, "-")])
             word += 1
         yield ""
-    yield _END
-
-
-def _split(line: str) -> list[str]:
-    return line.split("\t") if "\t" in line else line.split()
+    yield END
 
 
 def _clusters(marks: Iterable[tuple[int, str]], name: str) -> Clusters:

@@ -1,7 +1,7 @@
 """Two texts and a label a line: SNLI's JSON lines, SICK's and other tab-separated tables."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from elmokit.errors import InputError
@@ -20,26 +20,28 @@ _BRACKETS = str.maketrans("", "", "()")
 class TsvPairs:
     """Tab-separated lines with two columns of texts and one of labels."""
 
-    def __init__(self, name: str, columns: dict[str, str]) -> None:
+    def __init__(self, name: str, columns: Mapping[str, str], *, labels: bool) -> None:
         """Prepares for a file.
 
         Args:
             name: What messages call it.
-            columns: Number or name of the columns premise, hypothesis and, if asked for, label.
+            columns: Number or name of the columns premise, hypothesis and label.
+            labels: Whether labels are read.
         """
-        self._name, self.table = name, Table(name, columns)
+        self._name, self._table = name, Table(name, columns, labels=labels)
 
     def cut(self, lines: Iterable[tuple[int, str]]) -> Iterable[Block]:
         """Makes each line a block."""
-        return self.table.cut(lines)
+        return self._table.cut(lines)
 
     def parse(self, block: Block) -> Pair | None:
         """Returns the pair of a line; None for a header or a blank line.
 
         Raises:
-            InputError: A column, the label or a text is missing.
+            ConfigError: A column is missing.
+            InputError: The label or a text is missing, or the line has too few or too many columns.
         """
-        found = self.table.read(block)
+        found = self._table.read(block)
         return None if found is None else _pair(found, f"{self._name}: line {block[0][0]}")
 
 

@@ -108,6 +108,7 @@ class PlainQuestions:
         """Returns the question of a line; None for a blank line.
 
         Raises:
+            ConfigError: The first line has no tab.
             InputError: The question or the text is missing.
         """
         found = self._table.read(block)

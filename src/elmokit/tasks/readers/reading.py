@@ -162,9 +162,8 @@ def read_examples(
     """
     name = source_name(source)
     format = open_format(name)
-    return read_pieces(
-        format.cut(read_lines(source, encoding)), format.parse, name=name, skip_bad=skip_bad
-    )
+    pieces = list(format.cut(read_lines(source, encoding)))  # all, so that the file is closed
+    return read_pieces(pieces, format.parse, name=name, skip_bad=skip_bad)
 
 
 def cut_at_blank_lines(lines: Iterable[tuple[int, str]]) -> Iterator[Block]:

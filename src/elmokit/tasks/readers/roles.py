@@ -13,6 +13,7 @@ from typing import Literal
 from elmokit.errors import InputError
 from elmokit.metrics.roles import VERB
 from elmokit.metrics.spans import Span
+from elmokit.tasks.readers.columns import BEGIN, END, split_columns
 from elmokit.tasks.readers.reading import Block, cut_at_blank_lines, cut_lines
 
 RoleFormat = Literal["auto", "conll2012", "conll2005"]
@@ -20,8 +21,6 @@ RoleFormat = Literal["auto", "conll2012", "conll2005"]
 and third, else conll2005."""
 
 _NONE = "-"
-_BEGIN, _END = "#begin document", "#end document"
-_SPACES = re.compile(" +")
 _CELL = re.compile(r"(?:\((?P<label>[^()*]+))?\*(?P<end>\))?")
 _MARKED = re.compile(r"\*\*(.+)\*\*")
 
@@ -77,7 +76,7 @@ class RoleColumns:
         for block in cut_at_blank_lines(lines):
             start, has_word = 0, False
             for place, (_, line) in enumerate(block):
-                if has_word and line.startswith(_BEGIN):
+                if has_word and line.startswith(BEGIN):
                     yield block[start:place]
                     start, has_word = place, False
                 has_word = has_word or _is_word(line)
@@ -90,7 +89,7 @@ class RoleColumns:
             InputError: Lines have too few columns or not equally many, there are more or fewer
                 columns of arguments than predicates, or a column of them is malformed.
         """
-        rows = [(number, _split(line)) for number, line in block if _is_word(line)]
+        rows = [(number, split_columns(line)) for number, line in block if _is_word(line)]
         if not rows:
             return None
         layout = _layout(rows[0][1], self._format, self._predicate_column)
@@ -167,7 +166,7 @@ def write_roles(
     predicate_column: int,
 ) -> Iterator[str]:
     """Yields the lines of a block with other columns of arguments; without any, as they are."""
-    rows = [_split(line) for _, line in block if _is_word(line)]
+    rows = [split_columns(line) for _, line in block if _is_word(line)]
     columns = [_cells(spans, len(rows)) for spans in roles or ()]
     place = 0
     for _, line in block:
@@ -266,8 +265,4 @@ def _cells(spans: Iterable[Span], length: int) -> list[str]:
 
 
 def _is_word(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith((_BEGIN, _END))
-
-
-def _split(line: str) -> list[str]:
-    return line.split("\t") if "\t" in line else _SPACES.split(line.strip(" "))
+    return bool(line.strip()) and not line.startswith((BEGIN, END))

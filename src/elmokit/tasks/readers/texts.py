@@ -1,6 +1,6 @@
 """A labelled text a line: tab-separated columns, or the question classes of TREC."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from elmokit.errors import InputError
 from elmokit.tasks.readers.items import Text
@@ -11,18 +11,15 @@ from elmokit.tasks.readers.tsv import Table, label_of, words_of
 class TsvTexts:
     """Tab-separated lines with a column of labels and one of texts."""
 
-    def __init__(self, name: str, *, label_column: str | None, text_column: str) -> None:
+    def __init__(self, name: str, columns: Mapping[str, str], *, labels: bool) -> None:
         """Prepares for a file.
 
         Args:
             name: What messages call it.
-            label_column: Number or name of the column of labels; None for no labels.
-            text_column: Number or name of the column of texts.
+            columns: Number or name of the columns text and label.
+            labels: Whether labels are read.
         """
-        columns = {"text": text_column}
-        if label_column is not None:
-            columns["label"] = label_column
-        self._name, self._table = name, Table(name, columns)
+        self._name, self._table = name, Table(name, columns, labels=labels)
 
     def cut(self, lines: Iterable[tuple[int, str]]) -> Iterable[Block]:
         """Makes each line a block."""
@@ -32,7 +29,9 @@ class TsvTexts:
         """Returns the text of a line; None for a header or a blank line.
 
         Raises:
-            InputError: A column, the label or the text is missing.
+            ConfigError: A column is missing.
+            InputError: The label or the text is missing, or the line has too few or too many
+                columns.
         """
         found = self._table.read(block)
         if found is None:

@@ -43,8 +43,7 @@ class Sentiment(TextTask):
         def open_format(name: str) -> Trees | TsvTexts:
             if data.format == "trees":
                 return Trees(name, classes=data.classes if has_labels else None)
-            label_column = data.label_column if has_labels else None
-            return TsvTexts(name, label_column=label_column, text_column=data.text_column)
+            return TsvTexts(name, data.columns, labels=has_labels)
 
         reading = read_examples(source, open_format, encoding=data.encoding, skip_bad=data.skip_bad)
         if purpose == "train" and data.phrases and data.format == "trees":
@@ -59,7 +58,7 @@ class Sentiment(TextTask):
     def line_writer(self, config: TaskConfig) -> WriteLine:
         """Returns what writes a line of the file's format with its label."""
         data = cast(SentimentData, config.data)
-        return write_tree if data.format == "trees" else LabelColumn(data.label_column)
+        return write_tree if data.format == "trees" else LabelColumn(data.columns)
 
 
 def _with_phrases(reading: Reading[Block, Text], trees: Trees) -> Reading[Block, Text]:

@@ -21,7 +21,7 @@ from elmokit.nn.highway_lstm import AlternatingLSTM
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.readers.roles import RoleSentence
 from elmokit.tasks.srl.config import SrlSection
-from elmokit.tasks.tagger import allowed_moves
+from elmokit.tasks.tagger import IGNORED, allowed_moves
 from elmokit.tasks.task import TaskModel
 from elmokit.tasks.tokens import TokenVectors, lengths_of
 
@@ -29,8 +29,6 @@ Roles = tuple[tuple[Span, ...], ...]
 """The spans of each predicate of a sentence."""
 
 _SCHEME: Scheme = "IOB2"
-_IGNORED = -100
-"""What cross-entropy passes over."""
 
 
 class RoleLabeller(TaskModel[RoleSentence, Roles]):
@@ -81,17 +79,16 @@ class RoleLabeller(TaskModel[RoleSentence, Roles]):
         device = self.output.weight.device
         counts = torch.tensor([len(item.predicates) for item in items], device=device)
         lengths = lengths_of(sentences, device).repeat_interleave(counts)
-        mixes = {
-            place: mix.repeat_interleave(counts, dim=0)
-            for place, mix in mixes_of(self.elmo, sentences).items()
-        }
-        words = self.tokens(sentences, None).repeat_interleave(counts, dim=0)  # (P, T, W)
+        mixes = mixes_of(self.elmo, sentences)
+        words = self.tokens(sentences, mixes.get("input")).repeat_interleave(counts, dim=0)
         at = torch.tensor(list(chain.from_iterable(item.predicates for item in items)))
         is_predicate = torch.arange(words.size(1), device=device) == at.to(device)[:, None]
         marked = self.predicate(is_predicate.long())
-        inputs = torch.cat([beside(words, mixes.get("input")), marked], dim=2)
-        encoded = self.encoder(inputs, lengths)
-        return self.output(beside(encoded, mixes.get("output"))), is_predicate, lengths
+        encoded = self.encoder(torch.cat([words, marked], dim=2), lengths)  # (P, T, W)
+        output = mixes.get("output")
+        if output is not None:
+            output = output.repeat_interleave(counts, dim=0)
+        return self.output(beside(encoded, output)), is_predicate, lengths
 
     def loss(self, items: Sequence[RoleSentence]) -> Tensor:
         """Returns the mean negative log-likelihood of words, once for each predicate; 0 without."""
@@ -104,8 +101,8 @@ class RoleLabeller(TaskModel[RoleSentence, Roles]):
             for item in items
             for spans in item.roles or ()
         ]
-        tags = pad_sequence(rows, batch_first=True, padding_value=_IGNORED).to(scores.device)
-        return F.cross_entropy(scores.flatten(0, 1), tags.flatten(), ignore_index=_IGNORED)
+        tags = pad_sequence(rows, batch_first=True, padding_value=IGNORED).to(scores.device)
+        return F.cross_entropy(scores.flatten(0, 1), tags.flatten(), ignore_index=IGNORED)
 
     def predict(self, items: Sequence[RoleSentence]) -> list[Roles]:
         """Returns the spans of each predicate; V begins there and nowhere else."""

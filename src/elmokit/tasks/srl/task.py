@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, ClassVar, cast
 
 from elmokit.errors import InputError
-from elmokit.metrics.roles import score_roles
+from elmokit.metrics.roles import VERB, score_roles
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.elmo_at import ElmoAt
 from elmokit.tasks.readers.reading import Block, Reading, read_examples
@@ -51,7 +51,7 @@ class Srl(Task[RoleSentence, Roles]):
         data = cast(SrlData, config.data)
         if format == "text":
             return read_examples(source, MarkedText, encoding=data.encoding)
-        return read_examples(
+        reading = read_examples(
             source,
             lambda name: RoleColumns(
                 name, data.format, data.predicate_column, has_roles=purpose != "predict"
@@ -59,18 +59,19 @@ class Srl(Task[RoleSentence, Roles]):
             encoding=data.encoding,
             skip_bad=data.skip_bad,
         )
-
-    def make_lists(self, items: Sequence[RoleSentence], config: TaskConfig) -> Lists:
-        """Numbers words and labels."""
-        labels = {label for item in items for label, _ in self.labels(item)}
-        if not labels:
+        if purpose == "train" and not any(item.predicates for item in reading.items):
             raise InputError(
-                f"{items[0].name}: no sentence has a predicate; set data.format, or "
+                f"{reading.name}: no sentence has a predicate; set data.format, or "
                 "data.predicate_column"
             )
+        return reading
+
+    def make_lists(self, items: Sequence[RoleSentence], config: TaskConfig) -> Lists:
+        """Numbers words and labels; a part of a file may have no predicate, and a model has V."""
+        labels = {label for item in items for label, _ in self.labels(item)}
         return {
             "words": count_words((item.tokens for item in items), config.model.tokens),
-            "labels": sorted(labels),
+            "labels": sorted({VERB, *labels}),
         }
 
     def build(self, config: TaskConfig, lists: Lists, elmo: ElmoAt | None) -> RoleLabeller:

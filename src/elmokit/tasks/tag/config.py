@@ -6,6 +6,9 @@ from typing import Literal
 from elmokit.metrics.spans import InvalidPolicy
 from elmokit.tasks.config import DataSection
 from elmokit.tasks.readers.conllu import Field
+from elmokit.text.lines import DECOMPRESSORS
+
+_CONLLU = ".conllu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +16,8 @@ class TagData(DataSection):
     """CoNLL-U, or columns with a word a line."""
 
     format: Literal["auto", "conllu", "columns"] = "auto"
-    """auto: CoNLL-U if the name of the training file ends in .conllu, else columns."""
+    """auto: CoNLL-U if the name of the training file ends in .conllu (or .conllu.gz, .xz, .zst),
+    else columns."""
     field: Field = "upos"
     """Column of CoNLL-U."""
     column: int = -1
@@ -25,6 +29,7 @@ class TagData(DataSection):
     @property
     def is_conllu(self) -> bool:
         """Whether files are CoNLL-U."""
+        endings = (_CONLLU, *(_CONLLU + ending for ending in DECOMPRESSORS))
         if self.format == "auto":
-            return ".conllu" in self.train.lower()
+            return self.train.lower().endswith(endings)
         return self.format == "conllu"
