@@ -231,6 +231,11 @@ def test_singletons_are_learnt_and_predicted_where_they_are_kept():
     assert learnt(linked, 50).predict(linked) == [i.clusters for i in linked]
 
 
+def test_no_more_spans_are_kept_than_there_are():
+    items = [item("Ann smiles", "she sings", clusters=[[(0, 1), (2, 3)]])]
+    assert learnt(items, 30, spans_per_word=1e308).predict(items) == [items[0].clusters]
+
+
 @pytest.mark.parametrize(("score", "linked"), [(-0.6, True), (-0.8, False)])
 def test_two_antecedents_may_outweigh_none_together(score, linked):
     """Of two with the score s, 2 exp(s) is what stands against 1 for none: s = -0.693."""

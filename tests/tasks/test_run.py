@@ -1,5 +1,6 @@
 """The directory of a task's run; what is in it is tested with every task."""
 
+import dataclasses
 import shutil
 
 import pytest
@@ -144,6 +145,33 @@ def test_a_trained_model_takes_the_threads_that_torch_has(tmp_path, run_dir, sta
         trained.model.predict = lambda some: seen.append(torch.get_num_threads()) or work(some)
         predict_file(trained, source, tmp_path / "out")
         assert set(seen) == {2}
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
+def test_predictions_have_the_encoding_of_the_source(tmp_path, start, run_dir, encoding):
+    place = tmp_path / "train.conll"
+    place.write_text(place.read_text(encoding="utf-8").replace("Ada", "Zoë"), encoding=encoding)
+    start(data={"train": str(place), "dev": str(place), "encoding": encoding})
+    trained, output = saved.load(run_dir / "model", device="cpu"), tmp_path / "out.conll"
+    predict_file(trained, str(place), output)
+    assert "Zoë" in output.read_text(encoding=encoding)
+    assert evaluate_file(trained, str(output))["skipped"] == 0
+
+
+def test_what_cannot_be_written_is_named(tmp_path, start, run_dir):
+    start()
+    trained = saved.load(run_dir / "model", device="cpu")
+    data = dataclasses.replace(trained.config.data, encoding="latin-1")
+    trained = dataclasses.replace(trained, config=dataclasses.replace(trained.config, data=data))
+    trained.model.predict = lambda items: [("B-ИМЯ",) for _ in items]
+    plain = tmp_path / "plain"
+    plain.write_text("Ann\n", encoding="latin-1")
+    with pytest.raises(OutputError, match=r"out: .* cannot be written in latin-1 \(data.encoding"):
+        predict_file(trained, str(plain), tmp_path / "out", format="text")
+    for act in (predict_file, evaluate_file):
+        with pytest.raises(OutputError, match=r"is not compressed; give a name without \.gz"):
+            act(trained, str(plain), tmp_path / "out.gz")
+    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "results.json"])

@@ -20,11 +20,12 @@ from typing import Any
 from elmokit.analysis.extra import needed
 from elmokit.analysis.output import check_folder, model_facts
 from elmokit.checkpoints.files import expanded, read_json
-from elmokit.embedding.manifest import Digest, write_atomically
+from elmokit.embedding.manifest import write_atomically
 from elmokit.embedding.place import disk_errors
 from elmokit.errors import CheckpointError, ConfigError, InputError, OutputError
 from elmokit.model import BiLM
 from elmokit.tasks.config import MAY_CHANGE, TaskConfig
+from elmokit.tasks.contents import contents_of, other_contents
 from elmokit.tasks.run import RESULTS
 from elmokit.tasks.run import train as train_task
 from elmokit.tasks.task import Task
@@ -78,11 +79,9 @@ class Sweep:
         self.task = task
         self._settings = base.to_dict()
         self._model = model_facts(BiLM.from_pretrained(base.elmo.model))
-        self._contents = {
-            "data.train": _digest(base.data.train),
-            "data.dev": _digest(base.data.dev),
-            "elmo.model": self._model["sha256"],
-        }
+        self._contents = contents_of(base, self._model["sha256"])
+        if None in self._contents.values():
+            raise InputError("a pipe can be read once, many runs need what is in it; give a file")
         self._common = {
             "analysis": analysis,
             "task": task.name,
@@ -168,11 +167,7 @@ class Sweep:
         if not has_runs:
             return  # nothing was learnt with the settings there
         changes = differences(found["settings"], self._settings, may_change=_MAY_DIFFER)
-        changes += [
-            f"{key}: has another content"
-            for key, content in self._contents.items()
-            if content != found["contents"].get(key)
-        ]
+        changes += other_contents(found["contents"], self._contents)
         if changes:
             raise OutputError(
                 f"{self.directory}: cannot go on with other settings ({'; '.join(changes)}); "
@@ -196,17 +191,3 @@ def check_reads_elmo(config: TaskConfig) -> None:
     """Raises ConfigError if a run has no ELMo."""
     if not config.elmo.places:
         raise ConfigError("elmo.at: none leaves nothing to compare; use input, output or both")
-
-
-def _digest(source: str) -> str:
-    """Returns the digest of a file's content.
-
-    Raises:
-        InputError: It cannot be read, or not again.
-    """
-    if source == "-":
-        raise InputError("standard input can be read once, many runs need it; give a file")
-    try:
-        return Digest.of(Path(source)).sha256
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read: {error.strerror}") from None

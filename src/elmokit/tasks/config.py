@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from elmokit.config import Section
-from elmokit.errors import ConfigError
+from elmokit.limits import check_least, check_positive, check_share
 
 MAY_CHANGE = frozenset(
     {
@@ -190,27 +190,3 @@ class TaskConfig(Section):
     def __post_init__(self) -> None:
         check_least(0, self, "seed")
         check_least(1, self, "threads")
-
-
-def check_least(least: float, section: object, *names: str) -> None:
-    """Raises ConfigError if a field is set and below its least value."""
-    for name in names:
-        value = getattr(section, name)
-        if value is not None and not least <= value < 2**63:
-            raise ConfigError(f"{name}: {value} must be {least} or more")
-
-
-def check_positive(section: object, *names: str) -> None:
-    """Raises ConfigError if a field is not a number above 0."""
-    for name in names:
-        value = getattr(section, name)
-        if not 0 < value < float("inf"):
-            raise ConfigError(f"{name}: {value} must be a number above 0")
-
-
-def check_share(section: object, *names: str) -> None:
-    """Raises ConfigError if a field is no chance below 1."""
-    for name in names:
-        value = getattr(section, name)
-        if not 0 <= value < 1:
-            raise ConfigError(f"{name}: {value} must be 0 or more and below 1")

@@ -34,6 +34,7 @@ from elmokit.tasks.readers.reading import check_any
 from elmokit.tasks.results import environment
 from elmokit.tasks.saved import Trained
 from elmokit.tasks.task import InputFormat, Lists, Task
+from elmokit.text.lines import DECOMPRESSORS
 from elmokit.training import run_directory
 from elmokit.training.record import LOG
 from elmokit.training.run_directory import MODEL
@@ -152,7 +153,7 @@ def predict_file(
     Args:
         trained: The model.
         source: What to predict for; `-` is standard input.
-        output: The file to write, whole or not at all.
+        output: The file to write, whole or not at all, in the encoding of the source.
         format: What the source is.
         overwrite: Replace a file that is there.
 
@@ -168,7 +169,7 @@ def predict_file(
     reading = task.read(source, config, "predict", lists, format)
     predictions = predict(trained, reading.items)
     lines = task.write(reading, predictions, config, lists, format)
-    _write(output, "".join(f"{line}\n" for line in lines))
+    _write(output, "".join(f"{line}\n" for line in lines), config.data.encoding)
     return len(reading.items)
 
 
@@ -177,6 +178,8 @@ def _check_output(output: Path, *, overwrite: bool) -> None:
         raise OutputError(f"{output}: exists; give another file, or --overwrite")
     if not output.parent.is_dir():
         raise OutputError(f"{output}: its folder does not exist; make it first")
+    if output.suffix in DECOMPRESSORS:
+        raise OutputError(f"{output}: is not compressed; give a name without {output.suffix}")
 
 
 def _fit(
@@ -286,9 +289,14 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
     _write(path, json.dumps(data, indent=1) + "\n")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, encoding: str = "utf-8") -> None:
     try:
-        write_atomically(path, text.encode())
+        write_atomically(path, text.encode(encoding))
+    except UnicodeEncodeError as error:
+        raise OutputError(
+            f"{path}: {text[error.start : error.end]!r} cannot be written in {encoding} "
+            "(data.encoding); give the file in utf-8, and set data.encoding=utf-8"
+        ) from None
     except OSError as error:
         raise OutputError(
             f"{path}: cannot be written ({error.strerror}); {disk_mend(error.errno)}"

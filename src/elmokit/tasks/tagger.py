@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from elmokit.limits import check_least, check_share
 from elmokit.metrics.spans import Scheme, may_follow
 from elmokit.nn.crf import CRF
-from elmokit.tasks.config import ModelSection, check_least, check_share
+from elmokit.tasks.config import ModelSection
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.readers.items import Sentence

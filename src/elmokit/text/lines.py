@@ -28,7 +28,7 @@ DECOMPRESSORS: dict[str, Callable[[Any], Any]] = {
 
 _BUFFER_BYTES = 1 << 16
 
-_MEND = "give the encoding of the file: --encoding, or data.encoding of a training run"
+_MEND = "give the encoding of the file: --encoding, or data.encoding of a run"
 
 
 def source_name(source: str | Path) -> str:

@@ -3,13 +3,13 @@
 A run is a YAML file of these sections. All but what `MAY_CHANGE` lists is fixed once it began.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Literal
 
 from elmokit.characters import ByteAlphabet
 from elmokit.config import Activation, CharCNNConfig, LSTMConfig, Section
 from elmokit.errors import ConfigError
+from elmokit.limits import check_least, check_positive
 
 MAY_CHANGE = frozenset(
     {
@@ -87,7 +87,7 @@ class ModelSection(Section):
     """Add a layer's input to its output, from the second layer on."""
 
     def __post_init__(self) -> None:
-        _check_least(1, self, "min_character_count", "character_dim")
+        check_least(1, self, "min_character_count", "character_dim")
         self.lstm()
         if self.input != "words":
             self.char_cnn(ByteAlphabet(max_characters=self.max_characters).num_characters)
@@ -146,7 +146,7 @@ class ObjectiveSection(Section):
     def __post_init__(self) -> None:
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout: {self.dropout} must be 0 or more and below 1")
-        _check_least(1, self, "num_negatives")
+        check_least(1, self, "num_negatives")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +168,8 @@ class OptimizerSection(Section):
     """Largest norm of all gradients together."""
 
     def __post_init__(self) -> None:
-        _check_positive(self, "learning_rate", "clip_norm")
-        _check_least(0, self, "warmup_steps", "weight_decay")
+        check_positive(self, "learning_rate", "clip_norm")
+        check_least(0, self, "warmup_steps", "weight_decay")
         if self.weight_decay and self.name == "adagrad":
             raise ConfigError("weight_decay: belongs to adamw; leave it out, or set name to adamw")
 
@@ -198,9 +198,9 @@ class ScheduleSection(Section):
     """Measurements without improvement after which training stops; null to go to the end."""
 
     def __post_init__(self) -> None:
-        _check_least(1, self, "batch_size", "window", "accumulate", "steps", "patience")
-        _check_least(1, self, "evaluate_every", "checkpoint_every", "log_every")
-        _check_positive(self, "epochs")
+        check_least(1, self, "batch_size", "window", "accumulate", "steps", "patience")
+        check_least(1, self, "evaluate_every", "checkpoint_every", "log_every")
+        check_positive(self, "epochs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,25 +233,11 @@ class TrainConfig(Section):
     """bf16 runs matrix products in bfloat16, for GPUs that are faster then."""
 
     def __post_init__(self) -> None:
-        _check_least(0, self, "seed")
-        _check_least(1, self, "threads")
+        check_least(0, self, "seed")
+        check_least(1, self, "threads")
         if self.start is None and self.data.vocabulary is None:
             raise ConfigError(
                 "data.vocabulary: a new model needs a word list; make one with elmo vocab"
             )
         if self.start and self.start.softmax == "new" and self.data.vocabulary is None:
             raise ConfigError("data.vocabulary: a new softmax needs a word list")
-
-
-def _check_least(least: int, section: object, *names: str) -> None:
-    for name in names:
-        value = getattr(section, name)
-        if value is not None and not least <= value < 2**63:
-            limit = f"{least} or more" if value < least else "below 2 to the 63rd"
-            raise ConfigError(f"{name}: {value} must be {limit}")
-
-
-def _check_positive(section: object, *names: str) -> None:
-    for name in names:
-        if not 0 < getattr(section, name) < math.inf:
-            raise ConfigError(f"{name}: {getattr(section, name)} must be a number above 0")

@@ -166,6 +166,21 @@ def test_to_predict_brackets_are_not_read(read):
     )
 
 
+def test_comments_are_no_part_of_documents(read):
+    content = "# mine\n\n" + TWO.replace("#end", "# so\n#end", 1) + "# the end\n"
+    reading = read(content)
+    assert [len(entry.piece) > 2 for entry in reading.entries if entry.item] == [True, True]
+    assert [item.clusters for item in reading.items] == [item.clusters for item in read(TWO).items]
+    assert "\n".join(written(reading, [(), ()])).count("# ") == 3
+
+
+def test_the_last_column_may_hold_spaces(read):
+    reading = read(document(word("a", "(0) x"), word("b", " 7 ")), clusters=False)
+    assert "\n".join(written(reading, [(((0, 1),),)])) + "\n" == document(
+        word("a", "(0)"), word("b", "-")
+    )
+
+
 def test_padding_is_kept(read):
     reading = read(PADDED, clusters=False)
     lines = written(reading, [(((0, 2), (2, 3)),)])

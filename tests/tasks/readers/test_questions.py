@@ -218,20 +218,20 @@ def test_written_answers_are_as_they_stand_in_the_text(tmp_path):
 
 def test_plain_lines(tmp_path):
     path = tmp_path / "a"
-    path.write_text(f"Who?\t{CONTEXT}\n\nWhat?\t \nWhich?\n \tx\n", encoding="utf-8")
+    path.write_text(f"Why?\nWho?\t{CONTEXT}\tAye.\n\nWhat?\t \n \tx\n", encoding="utf-8")
 
     def read(*, skip_bad):
         return read_examples(
             str(path), lambda name: PlainQuestions(name, CUTTING), skip_bad=skip_bad
         )
 
-    with pytest.raises(InputError, match="line 3: context: has no words"):
+    with pytest.raises(InputError, match="line 1: has no tab between a question and its text"):
         read(skip_bad=False)
     reading = read(skip_bad=True)
     assert (reading.num_skipped, len(reading.entries)) == (3, 5)
     [item] = reading.items
     assert (item.where, item.tokens, item.passage.text) == (
-        f"{path}: line 1",
+        f"{path}: line 2",
         ("Who", "?"),
-        CONTEXT,
+        f"{CONTEXT}\tAye.",
     )

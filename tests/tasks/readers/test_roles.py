@@ -175,6 +175,15 @@ def test_other_roles_take_the_place_of_those_that_were_read(read):
     assert written(reading, roles, predicate_column=2) == expected
 
 
+def test_a_predicate_may_be_a_hyphen(tmp_path, read):
+    (tmp_path / "text").write_text("He **-** -\n", encoding="utf-8")
+    [entry] = read_examples(tmp_path / "text", MarkedText).entries
+    lines = list(write_marked(entry.piece, [[Span(0, 1, "A0"), Span(1, 2, "V")]]))
+    assert lines == ["He - (A0*)", "- -- (V*)", "- - *", ""]
+    [again] = read("\n".join(lines), predicate_column=2).items
+    assert (again.tokens, again.predicates) == (("He", "-", "-"), (1,))
+
+
 def test_marked_text(tmp_path):
     (tmp_path / "text").write_text("A **b** ** ****\n\n **c** **d**\n", encoding="utf-8")
     reading = read_examples(tmp_path / "text", MarkedText)

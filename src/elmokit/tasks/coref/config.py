@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from elmokit.tasks.config import FitSection, ModelSection, check_least, check_positive, check_share
+from elmokit.limits import check_least, check_positive, check_share
+from elmokit.tasks.config import FitSection, ModelSection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,7 +150,7 @@ class SpanRanker(TaskModel[Document, Clusters]):
     def _keep(self, item: Document, spans: Spans, order: Tensor) -> Kept:
         """Takes the best candidates by (C,) order, and ranks what is before each."""
         places = spans.places.tolist()
-        number = num_kept(len(item.speakers), self._section.spans_per_word)
+        number = num_kept(len(item.speakers), self._section.spans_per_word, len(places))
         chosen = kept_spans(places, order, number)
         mentions = [Mention(places[place][0], places[place][1] + 1) for place in chosen]
         at = torch.tensor(chosen, device=spans.scores.device)

@@ -86,6 +86,6 @@ def kept_spans(spans: Sequence[Sequence[int]], scores: Tensor, number: int) -> l
     return sorted(kept)
 
 
-def num_kept(num_words: int, spans_per_word: float) -> int:
-    """Returns how many spans of a document are kept."""
-    return math.ceil(num_words * spans_per_word)
+def num_kept(num_words: int, spans_per_word: float, num_spans: int) -> int:
+    """Returns how many of the spans of a document are kept at most."""
+    return math.ceil(min(num_words * spans_per_word, num_spans))

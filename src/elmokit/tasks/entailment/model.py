@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from elmokit.tasks.config import ModelSection, check_least, check_share
+from elmokit.limits import check_least, check_share
+from elmokit.tasks.config import ModelSection
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.labelling import LabelModel, attend, mean_and_max

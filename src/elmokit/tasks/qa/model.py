@@ -17,8 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmokit.errors import ConfigError
+from elmokit.limits import check_least, check_share
 from elmokit.nn.masks import inside
-from elmokit.tasks.config import ModelSection, TokensSection, check_least, check_share
+from elmokit.tasks.config import ModelSection, TokensSection
 from elmokit.tasks.elmo_at import ElmoAt, beside, dim_at, mixes_of
 from elmokit.tasks.encoder import BiLSTM
 from elmokit.tasks.labelling import attend

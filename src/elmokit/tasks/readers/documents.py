@@ -19,6 +19,7 @@ _NONE = "-"
 _NO_MARKS = (_NONE, "_", "*")
 _MARK = re.compile(r"(\(?)([^()|\s]+)(\)?)")
 _LAST = re.compile(r"\S+(?=\s*$)")
+"""The last column between spaces, without what follows it."""
 _WORD, _SPEAKER = 3, 9
 _LEAST_COLUMNS, _COLUMNS = 5, 12
 """Name, part, number, word, coreference; and the columns of CoNLL-2012 without predicates."""
@@ -81,7 +82,7 @@ class Conll2012:
             yield block
 
     def parse(self, block: Block) -> Document | None:
-        """Returns the document of a block, or None if it is blank.
+        """Returns the document of a block, or None if it has no more than comments.
 
         Raises:
             InputError: A marker of the document is missing, its name was there before, it has no
@@ -89,7 +90,7 @@ class Conll2012:
                 a span is a mention twice.
         """
         filled = [(number, line) for number, line in block if line.strip()]
-        if not filled:
+        if not any(_is_word(line) or line.startswith((BEGIN, END)) for _, line in filled):
             return None
         where = self._check_markers(filled)
         sentences, speakers, marks = [], [], []
@@ -138,9 +139,7 @@ class Conll2012:
     def _sentences(self, block: Block) -> Iterator[list[tuple[int, list[str]]]]:
         """Yields the lines of each sentence with their columns."""
         for sentence in cut_at_blank_lines(block):
-            rows = [
-                (n, split_columns(line)) for n, line in sentence if line.strip() and line[0] != "#"
-            ]
+            rows = [(number, split_columns(line)) for number, line in sentence if _is_word(line)]
             for number, columns in rows:
                 self._check_columns(number, columns, len(rows[0][1]))
             if rows:
@@ -190,8 +189,10 @@ def write_conll2012(block: Block, clusters: Clusters | None) -> Iterator[str]:
     marks = _written(clusters or ())
     word = 0
     for _, line in block:
-        if clusters is not None and line.strip() and line[0] != "#":
-            line = _LAST.sub(marks.get(word, _NONE), line)
+        if clusters is not None and _is_word(line):
+            mark = marks.get(word, _NONE)
+            before, tab, _ = line.rpartition("\t")
+            line = f"{before}\t{mark}" if tab else _LAST.sub(mark, line)
             word += 1
         yield line
 
@@ -208,6 +209,11 @@ def write_plain(document: Document, clusters: Clusters, part: int) -> Iterator[s
             word += 1
         yield ""
     yield END
+
+
+def _is_word(line: str) -> bool:
+    """Tells lines of words from blank ones, comments and the marks of documents."""
+    return bool(line.strip()) and not line.startswith("#")
 
 
 def _clusters(marks: Iterable[tuple[int, str]], name: str) -> Clusters:

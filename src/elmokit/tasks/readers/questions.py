@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from elmokit.errors import InputError
 from elmokit.tasks.readers.items import Question
 from elmokit.tasks.readers.passages import Cutting, Passage, window_around
-from elmokit.tasks.readers.reading import Block, Reading, read_pieces
-from elmokit.tasks.readers.tsv import Table
+from elmokit.tasks.readers.reading import Block, Reading, cut_lines, read_pieces
 from elmokit.text.lines import read_lines, source_name
 
 T = TypeVar("T")
@@ -98,23 +97,27 @@ class PlainQuestions:
             cutting: How texts are cut.
         """
         self._name, self._cutting = name, cutting
-        self._table = Table(name, {"question": "1", "context": "2"})
 
     def cut(self, lines: Iterable[tuple[int, str]]) -> Iterable[Block]:
         """Makes each line a block."""
-        return self._table.cut(lines)
+        return cut_lines(lines)
 
     def parse(self, block: Block) -> Question | None:
         """Returns the question of a line; None for a blank line.
 
+        The text goes to the end of the line, whatever tabs it has.
+
         Raises:
-            ConfigError: The first line has no tab.
-            InputError: The question or the text is missing.
+            InputError: The tab, the question or the text is missing.
         """
-        found = self._table.read(block)
-        if found is None:
+        [(number, line)] = block
+        if not line.strip():
             return None
-        where = f"{self._name}: line {block[0][0]}"
+        where = f"{self._name}: line {number}"
+        question, tab, context = line.partition("\t")
+        if not tab:
+            raise InputError(f"{where}: has no tab between a question and its text; {_MEND}")
+        found = {"question": question, "context": context}
         passage = _passage(found, where, self._cutting)
         return _question(where, passage, found, self._cutting, answers=False, learnt=False)
 

@@ -210,13 +210,16 @@ class MarkedText:
 def write_marked(block: Block, roles: Sequence[Sequence[Span]] | None) -> Iterator[str]:
     """Yields a word a line, then itself if it is a predicate, then columns of arguments.
 
-    A blank line follows; that alone for a blank one.
+    A predicate that is a hyphen, which alone would stand for none, is doubled there. A blank line
+    follows; that alone for a blank one.
     """
     sentence = MarkedText("").parse(block)
     if sentence is not None:
         columns = [_cells(spans, len(sentence.tokens)) for spans in roles or ()]
         for place, token in enumerate(sentence.tokens):
-            predicate = token if place in sentence.predicates else _NONE
+            predicate = _NONE
+            if place in sentence.predicates:
+                predicate = token if token != _NONE else 2 * _NONE
             yield " ".join([token, predicate, *(column[place] for column in columns)])
     yield ""
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from elmokit.tasks.config import DataSection, ModelSection, check_least, check_share
+from elmokit.limits import check_least, check_share
+from elmokit.tasks.config import DataSection, ModelSection
 from elmokit.tasks.readers.roles import RoleFormat
 
 
