@@ -100,8 +100,7 @@ def test_bad_text_is_told_with_its_line_and_the_mend(elmo, config, tmp_path):
     assert ran.code == 2
     assert ran.err == (
         "elmo: b.txt: line 2, byte 2 (byte 5 of the file): found e9 (invalid continuation byte), "
-        "expected utf-8; give the encoding of the file: --encoding, or data.encoding of a training "
-        "run\n"
+        "expected utf-8; give the encoding of the file: --encoding, or data.encoding of a run\n"
     )
 
 

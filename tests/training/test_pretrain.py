@@ -502,7 +502,7 @@ def test_other_errors_are_not_taken_for_it(text, tmp_path, monkeypatch):
         ("train", b"", InputError, "train.txt: not a single sentence to train on"),
         ("heldout", b" \n\n", InputError, "heldout.txt: not a single sentence"),
         ("heldout", b"nothing known\n", InputError, "none of the 2 tokens is in the vocabulary"),
-        ("train", b"w1 w2\nw\xe9\n", InputError, "data.encoding of a training run"),
+        ("train", b"w1 w2\nw\xe9\n", InputError, "data.encoding of a run"),
         ("vocab", b"<S>\n</S>\nw1\n", InputError, "vocab.txt: the word <UNK> is missing"),
         ("vocab", None, InputError, "vocab.txt: cannot be read: No such file or directory"),
         ("train", None, InputError, "train.txt: matches no file; the folder"),
