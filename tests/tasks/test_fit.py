@@ -79,9 +79,15 @@ def test_the_best_epoch_is_kept_the_first_of_equal_ones_until_patience_ends(run)
     assert (standing.best_epoch, standing.best["score"], standing.epoch) == (2, 0.5, 5)
 
 
-@pytest.mark.parametrize(("patience", "scores"), [(1, [0.3, 0.2]), (2, [0.0, 0.1, 0.1, 0.1])])
+@pytest.mark.parametrize(("patience", "scores"), [(1, [0.3, 0.2]), (2, [0.1, 0.2, 0.2, 0.2])])
 def test_patience_counts_epochs_without_a_better_score(run, patience, scores):
     assert run(scores, patience=patience, epochs=9)[0].epoch == len(scores)
+
+
+def test_patience_waits_for_the_first_score_above_0(run):
+    standing, kept = run([0.0, 0.0, 0.0, 0.1, 0.1, 0.0], patience=2, epochs=9)
+    assert (standing.epoch, standing.best_epoch, kept) == (6, 4, [1, 4])
+    assert run([0.0] * 5, patience=2, epochs=5)[0].epoch == 5
 
 
 @pytest.mark.parametrize("settings", [{"patience": None}, {"patience": 4}])

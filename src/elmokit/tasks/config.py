@@ -115,7 +115,8 @@ class FitSection(Section):
     epochs: int = 40
     """Most times that the examples are read."""
     patience: int | None = 6
-    """Epochs without a better score on dev after which training stops; null to go to the end."""
+    """Epochs without a better score on dev after which training stops, once there was one above 0;
+    null to go to the end."""
     batch_size: int = 32
     """Examples per step."""
     batch_tokens: int = 8192

@@ -42,10 +42,12 @@ class Standing:
     seconds: list[float] = dataclasses.field(default_factory=list)
     """How long each epoch took, without its measurement."""
 
-    def is_over(self, fit: FitSection) -> bool:
+    def is_over(self, fit: FitSection, metric: str) -> bool:
         """Tells whether nothing is left to do."""
+        # Few examples are few steps an epoch, and F1 is 0 until the first span is right.
+        has_learnt = self.best.get(metric, 0) > 0
         waited = self.epoch - self.best_epoch
-        stops = fit.patience is not None and self.epoch > 0 and waited >= fit.patience
+        stops = has_learnt and fit.patience is not None and waited >= fit.patience
         return stops or self.epoch >= fit.epochs
 
 
@@ -83,11 +85,11 @@ class Fit:
             OutputError: The disk is full or refuses.
         """
         standing, fit = self.standing, self.trained.config.fit
+        metric = self.trained.task.metric(self.trained.lists)
         with Record(run_dir, step=standing.step, tensorboard=False) as record:
-            while not standing.is_over(fit):
+            while not standing.is_over(fit, metric):
                 loss = self._epoch()
                 scores = evaluate(self.trained, self.dev)
-                metric = self.trained.task.metric(self.trained.lists)
                 is_best = not standing.best or scores[metric] > standing.best[metric]
                 if is_best:
                     standing.best, standing.best_epoch = scores, standing.epoch
