@@ -149,14 +149,17 @@ def make_page(rows: Sequence[Row], model: str) -> str:
 def _heading(results: Sequence[dict[str, Any]]) -> str:
     """Return the lines about when and where."""
     dates = sorted({found["date"] for found in results})
-    latest = max(results, key=lambda found: found["date"])
-    machine, environment = latest["machine"], latest["environment"]
+    environment = max(results, key=lambda found: found["date"])["environment"]
+    machines = dict.fromkeys(
+        f"{machine['processor']} ({machine['cores']} cores, {machine['memory_gib']} GiB)"
+        for machine in (found["machine"] for found in results)
+    )
     hours = sum(sum(found["seconds"]) for found in results) / 3600
     return (
-        f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {machine['processor']}, "
-        f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; python "
+        f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {', '.join(machines)}; python "
         f"{environment['python']}, torch {environment['torch']}, elmokit {environment['elmokit']}. "
-        f"{len(results)} runs of one thread, {hours:.1f} hours of training in all."
+        f"{len(results)} runs of one thread, {hours:.1f} hours of training in all, beside other "
+        "work."
     )
 
 
