@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -16,6 +17,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # The same examples in every run, however slow the machine.
 hypothesis.settings.register_profile("elmokit", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("elmokit")
+
+
+# What a shell starts in the background ignores Ctrl-C, and so would all that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
