@@ -67,6 +67,13 @@ def test_the_nearest_right_answer_counts():
     assert exact_match("City", right)
 
 
+def test_without_a_right_answer_every_answer_is_wrong():
+    for predicted in ("x", "", "the"):  # of the last two no word is left
+        assert (f1(predicted, []), exact_match(predicted, [])) == (0.0, False)
+    scores = score_answers([["x"], []], ["x", ""])
+    assert scores.to_dict() == {"f1": 0.5, "exact_match": 0.5}
+
+
 def test_scores_are_means_over_questions():
     scores = score_answers([["x"], ["New York"], [""], ["x", "b"]], ["y", "York", "y", "the b"])
     assert scores.to_dict() == {"f1": pytest.approx((2 / 3 + 1) / 4), "exact_match": 1 / 4}

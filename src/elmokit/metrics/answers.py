@@ -46,16 +46,17 @@ def f1(predicted: str, right: Iterable[str]) -> float:
     """Returns the F1 of words with the right answer that is nearest.
 
     Words are what white space separates once answers are normalised; a word counts as often as it
-    stands in both. Where no word is left on either side it is 0, as in the official script of 1.1.
+    stands in both. Where no word is left on either side it is 0, as in the official script of 1.1,
+    and where there is no right answer.
     """
-    return max(_overlap(predicted, answer) for answer in right)
+    return max((_overlap(predicted, answer) for answer in right), default=0.0)
 
 
 def score_answers(right: Sequence[Sequence[str]], predicted: Sequence[str]) -> AnswerScores:
     """Compares answers.
 
     Args:
-        right: The right answers of each question, one or more; the empty one where nothing is.
+        right: The right answers of each question; where there are none, any answer is wrong.
         predicted: One answer for each, in the same order.
 
     Raises:

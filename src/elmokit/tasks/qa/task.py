@@ -87,16 +87,9 @@ class Qa(Task[Question, str]):
         self, items: Sequence[Question], predictions: Sequence[str], lists: Lists
     ) -> dict[str, Any]:
         """Returns F1 and exact match; a question without an answer counts, as answered wrongly."""
-        scores = [
-            score_answers([item.answers], [prediction])
-            for item, prediction in zip(items, predictions, strict=True)
-            if item.answers
-        ]
-        return {
-            "f1": sum(score.f1 for score in scores) / len(items),
-            "exact_match": sum(score.exact_match for score in scores) / len(items),
-            "unanswerable": len(items) - len(scores),
-        }
+        scores = score_answers([item.answers for item in items], predictions)
+        unanswerable = sum(not item.answers for item in items)
+        return {**scores.to_dict(), "unanswerable": unanswerable}
 
     def write(
         self,
